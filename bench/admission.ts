@@ -14,26 +14,36 @@ const START_MS = Date.UTC(2026, 0, 1, 12, 0, 17);
 
 /** What limiters admit, on a simulated clock: the same figures on every machine. */
 export async function benchAdmission(): Promise<Rows[]> {
-  const { edges, refusals } = await admission(await expressLimits());
+  const { edges, minutes, refusals } = await admission(await expressLimits());
   return [
+    { title: "100 a minute: the most within any minute, asked for as much as possible", rows: minutes },
     { title: "100 a minute: the most within one second, asked for as much as possible", rows: edges },
     { title: "100 requests and 10,000 tokens a minute, ten requests of 3,000 tokens", rows: refusals },
   ];
 }
 
 /** Without express-rate-limit where that is not given. */
-export async function admission(
-  express: ExpressLimits | undefined,
-): Promise<{ readonly edges: readonly Edge[]; readonly refusals: readonly Refused[] }> {
+export async function admission(express: ExpressLimits | undefined): Promise<{
+  readonly edges: readonly Edge[];
+  readonly minutes: readonly MinuteEdge[];
+  readonly refusals: readonly Refused[];
+}> {
   // Peers read the clock and set timers by themselves.
   mock.timers.enable({ apis: ["Date", "setTimeout", "setInterval"], now: START_MS });
   try {
-    const edges = [await edgeOfOurs(), await edgeOfFlexible()];
+    const edges = [await ofOurs(edgeOf, "ours", {}), await ofFlexible(edgeOf)];
+    const minutes = [
+      await ofOurs(minuteOf, "ours", {}),
+      await ofOurs(minuteOf, "ours, strictWindow", { strictWindow: true }),
+      await ofFlexible(minuteOf),
+    ];
     if (express !== undefined) {
-      const limit = express({ windowMs: MINUTE_MS, limit: 100 });
-      edges.push(await edgeOf("express-rate-limit", () => limit("key-1")));
+      const options = { windowMs: MINUTE_MS, limit: 100 };
+      const [one, other] = [express(options), express(options)];
+      edges.push(await edgeOf("express-rate-limit", () => one("key-1")));
+      minutes.push(await minuteOf("express-rate-limit", () => other("key-1")));
     }
-    return { edges, refusals: [await refusedByOurs(), await refusedByFlexible()] };
+    return { edges, minutes, refusals: [await refusedByOurs(), await refusedByFlexible()] };
   } finally {
     mock.timers.reset();
   }
@@ -54,24 +64,45 @@ async function edgeOf(name: string, ask: () => Promise<boolean>): Promise<Edge> 
   return { name, grantedWithinOneSecond: granted };
 }
 
+interface MinuteEdge {
+  readonly name: string;
+  readonly grantedWithinOneMinute: number;
+}
+
+/** A request opens the window or takes from the bucket. From half a second before its end on, everything that a minute has. */
+async function minuteOf(name: string, ask: () => Promise<boolean>): Promise<MinuteEdge> {
+  await ask();
+  mock.timers.tick(MINUTE_MS - 500);
+  let granted = await untilRefused(ask);
+  for (let ms = STEP_MS; ms < MINUTE_MS; ms += STEP_MS) {
+    mock.timers.tick(STEP_MS);
+    granted += await untilRefused(ask);
+  }
+  return { name, grantedWithinOneMinute: granted };
+}
+
+const STEP_MS = 100;
+
 async function untilRefused(ask: () => Promise<boolean>): Promise<number> {
   for (let granted = 0; ; granted++) {
     if (!(await ask())) return granted;
   }
 }
 
-async function edgeOfOurs(): Promise<Edge> {
-  const limiter = await ours([Limit.perMinute("rpm", 100)]);
-  const edge = await edgeOf("ours", async () => {
+type Measure<Row> = (name: string, ask: () => Promise<boolean>) => Promise<Row>;
+
+async function ofOurs<Row>(measure: Measure<Row>, name: string, options: { strictWindow?: true }): Promise<Row> {
+  const limiter = await ours([Limit.perMinute("rpm", 100, options)]);
+  const row = await measure(name, async () => {
     return (await limiter.tryAcquire({ entityId: "key-1", resource: "api", consume: { rpm: 1 } })).ok;
   });
   await limiter.close();
-  return edge;
+  return row;
 }
 
-function edgeOfFlexible(): Promise<Edge> {
-  const requests = new RateLimiterMemory({ points: 100, duration: 60 });
-  return edgeOf("rate-limiter-flexible", () => isConsumed(requests, 1));
+function ofFlexible<Row>(measure: Measure<Row>): Promise<Row> {
+  const requests = new RateLimiterMemory({ points: 100, duration: 60, keyPrefix: measure.name });
+  return measure("rate-limiter-flexible", () => isConsumed(requests, 1));
 }
 
 interface Refused {

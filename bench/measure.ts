@@ -1,5 +1,8 @@
 /** What a round is timed with. Collecting garbage and compiling have threads of their own: only the CPU of the process has them. */
-export type Clock = "time" | "thread CPU" | "process CPU";
+type OwnClock = "time" | "thread CPU" | "process CPU";
+
+/** `server CPU`: of the processes of a server that runs beside the bench. */
+export type Clock = OwnClock | "server CPU";
 
 /** What one call costs, in microseconds. */
 export type Cost<By extends Clock> = Readonly<Record<By, number>>;
@@ -62,7 +65,7 @@ export interface Measured {
 export const ROUND_MS = 300;
 
 interface HowCompared {
-  readonly by: readonly [Clock, ...Clock[]];
+  readonly by: readonly [OwnClock, ...OwnClock[]];
   readonly rounds: number;
   readonly extent: BenchOptions["extent"];
 }
@@ -89,7 +92,7 @@ export async function compareInTurns(
   const [clock] = by;
   const asked = groups.map(({ base, others: all }) => {
     const others = all.filter(({ owner }) => extent === "all" || owner === "ours");
-    return { base, others, pairs: others.map((): Pair<Clock>[] => []) };
+    return { base, others, pairs: others.map((): Pair<OwnClock>[] => []) };
   });
   const calls = new Map<Contender, number>();
   for (const { base, others } of asked) {
@@ -102,12 +105,12 @@ export async function compareInTurns(
     }
   }
   return asked.map(({ base, others, pairs }) => {
-    const rows = others.map(({ name }, i) => rowOf(name, pairs[i] as Pair<Clock>[], clock));
+    const rows = others.map(({ name }, i) => rowOf(name, pairs[i] as Pair<OwnClock>[], clock));
     const ofBase = pairs.flat().map(({ base: cost }) => ({ base: cost, own: cost }));
     return {
       rows: [rowOf(base.name, ofBase, clock), ...rows],
       followed: others.flatMap(({ name, owner }, i) =>
-        owner === "ours" ? followedBy(name, pairs[i] as Pair<Clock>[], by) : [],
+        owner === "ours" ? followedBy(name, pairs[i] as Pair<OwnClock>[], by) : [],
       ),
     };
   });
@@ -164,7 +167,7 @@ export function ratiosOf<By extends Clock>(pairs: readonly Pair<By>[], by: By): 
   return pairs.map(({ base, own }) => base[by] / own[by]);
 }
 
-function rowOf(name: string, pairs: readonly Pair<Clock>[], by: Clock): Measured {
+function rowOf(name: string, pairs: readonly Pair<OwnClock>[], by: OwnClock): Measured {
   const ratios = ratiosOf(pairs, by);
   return {
     name,
@@ -176,7 +179,7 @@ function rowOf(name: string, pairs: readonly Pair<Clock>[], by: Clock): Measured
   };
 }
 
-async function callsPerRound(contender: Contender, clock: Clock): Promise<number> {
+async function callsPerRound(contender: Contender, clock: OwnClock): Promise<number> {
   // Twice: the first time warms up. From one call on, since a single one may be longer than a round.
   for (let calls = 1; ; calls *= 4) {
     await contender.run(calls);
@@ -185,7 +188,7 @@ async function callsPerRound(contender: Contender, clock: Clock): Promise<number
   }
 }
 
-async function costOf({ run }: Contender, calls: number): Promise<Cost<Clock>> {
+async function costOf({ run }: Contender, calls: number): Promise<Cost<OwnClock>> {
   const processCpu = process.cpuUsage();
   const threadStartMs = threadCpuMs();
   const startMs = performance.now();

@@ -16,20 +16,21 @@ export async function benchServer(): Promise<BenchServer | string> {
     const url = process.env.ZAEL_TEST_POSTGRES_URL || (await startPostgres(["max_connections=100"])).url;
     const client = new pg.Client({ connectionString: url });
     await client.connect();
-    return { url, cpuMs: () => cpuMsOf(client), close: () => client.end() };
+    const used = new Map<number, number>();
+    return { url, cpuMs: () => cpuMsOf(client, used), close: () => client.end() };
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
   }
 }
 
-// Of all processes that serve connections or write the log. One that ended between two looks is missed: connections stay open here.
-async function cpuMsOf(client: pg.Client): Promise<number | undefined> {
+// The CPU of all processes that serve connections or write the log. One that has ended counts with what it had used when it was last looked at.
+async function cpuMsOf(client: pg.Client, used: Map<number, number>): Promise<number | undefined> {
   const { rows } = await client.query<{ pid: number }>(
     "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()",
   );
   try {
-    const nanoseconds = rows.map(({ pid }) => Number(readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")[0]));
-    return nanoseconds.reduce((sum, ns) => sum + ns, 0) / 1e6;
+    for (const { pid } of rows) used.set(pid, Number(readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")[0]));
+    return Array.from(used.values()).reduce((sum, ns) => sum + ns, 0) / 1e6;
   } catch {
     return undefined;
   }

@@ -1,15 +1,11 @@
 import pg from "pg";
 import { RateLimiterPostgres } from "rate-limiter-flexible";
 import { RateLimiter } from "../src/entry/index.ts";
-import { roomyLimit } from "./roomy.ts";
-
-/** One call of a way; `i` counts them. */
-export type Call = (i: number) => Promise<unknown>;
+import { type Call, KEYS, takingOf } from "./chains.ts";
 
 /** Connections that a process has with the defaults of the store; the others get as many. */
 const CONNECTIONS = 4;
 
-const KEYS = 100;
 const POINTS = 1_000_000_000;
 
 /** What callers do, on one server. */
@@ -39,16 +35,18 @@ export async function postgresWays(url: string): Promise<PostgresWays> {
   await pool.query(
     "CREATE TABLE IF NOT EXISTS bare_counter (key text PRIMARY KEY, points bigint NOT NULL) WITH (fillfactor = 50)",
   );
+  await pool.query(
+    "INSERT INTO bare_counter SELECT 'own-' || i, 0 FROM generate_series(0, 19) i ON CONFLICT DO NOTHING",
+  );
   await pool.query("INSERT INTO bare_counter VALUES ('one', 0) ON CONFLICT DO NOTHING");
   const flexible = await flexibleOn(peerPool);
-  const chain = (limiter: RateLimiter) => (levels: number) => () =>
-    limiter.tryAcquire({ entityId: `of-${levels}-${levels}`, resource: "two", consume: { rpm: 1, tpm: 500 } });
+  const chain = (limiter: RateLimiter) => (levels: number) => takingOf(limiter, `of-${levels}-${levels}`);
   return {
-    bare: updateBy(pool),
-    bareNormal: updateBy(offPool),
+    bare: updateBy(pool, "one"),
+    bareNormal: updateBy(offPool, "one"),
     chain: chain(full),
     chainNormal: chain(normal),
-    many: (i) => full.tryAcquire({ entityId: `alone-${i % KEYS}`, resource: "two", consume: { rpm: 1, tpm: 500 } }),
+    many: (i) => takingOf(full, `alone-${i % KEYS}`)(i),
     flexibleMany: (i) => flexible(`key-${i % KEYS}`),
     flexibleOne: () => flexible("one"),
     close: async () => {
@@ -57,23 +55,7 @@ export async function postgresWays(url: string): Promise<PostgresWays> {
   };
 }
 
-/** The entities `of-4-1` to `of-4-4` are a chain of four levels; `key-0` to `key-99` are below another one. */
-export async function prepareEntities(url: string): Promise<string> {
-  const store = storeOn(url);
-  const limiter = await RateLimiter.open({ store });
-  await limiter.setResourceDefaults("two", [roomyLimit("rpm"), roomyLimit("tpm")]);
-  for (const levels of [1, 4, 8]) {
-    for (let level = 1; level <= levels; level++) {
-      const parent = level === 1 ? {} : { parentId: `of-${levels}-${level - 1}` };
-      await limiter.ensureEntity({ id: `of-${levels}-${level}`, ...parent });
-    }
-  }
-  for (let i = 0; i < KEYS; i++) await limiter.ensureEntity({ id: `key-${i}`, parentId: "of-4-3" });
-  await limiter.close();
-  return store;
-}
-
-function storeOn(url: string): string {
+export function storeOn(url: string): string {
   return `${url}?schema=bench_limiter`;
 }
 
@@ -82,13 +64,13 @@ function limiterOn(url: string, durability: "full" | "normal"): Promise<RateLimi
 }
 
 /** The cheapest honest counter: one conditional update, prepared once a connection. */
-function updateBy(pool: pg.Pool): Call {
+export function updateBy(pool: pg.Pool, key: string): Call {
   const text = "UPDATE bare_counter SET points = points + 1 WHERE key = $1 AND points < 1000000000000";
-  return () => pool.query({ name: "bare", text, values: ["one"] });
+  return () => pool.query({ name: "bare", text, values: [key] });
 }
 
 /** Two limits are two limiters, as its documentation says. */
-async function flexibleOn(pool: pg.Pool): Promise<(key: string) => Promise<unknown>> {
+export async function flexibleOn(pool: pg.Pool): Promise<(key: string) => Promise<unknown>> {
   const limiterOf = (keyPrefix: string) =>
     new Promise<RateLimiterPostgres>((resolve, reject) => {
       const options = { storeClient: pool, tableName: "flexible", points: POINTS, duration: 3_600, keyPrefix };

@@ -1,4 +1,5 @@
 import { CALLERS, concurrently, sequentially } from "./callers.ts";
+import { type Call, prepareChains } from "./chains.ts";
 import {
   type BenchOptions,
   type BenchTable,
@@ -8,8 +9,11 @@ import {
   pairedRounds,
   quantile,
 } from "./measure.ts";
+import { fleetTable } from "./postgres-fleet.ts";
+import { idsTables } from "./postgres-ids.ts";
+import { pacedTables } from "./postgres-paced.ts";
 import { type BenchServer, benchServer } from "./postgres-server.ts";
-import { type Call, type PostgresWays, postgresWays, prepareEntities } from "./postgres-ways.ts";
+import { type PostgresWays, postgresWays, storeOn } from "./postgres-ways.ts";
 import { sharingRows } from "./sharing.ts";
 
 /**
@@ -22,10 +26,12 @@ export async function benchPostgres({ extent }: BenchOptions): Promise<BenchTabl
     process.stderr.write(`SKIPPED: no PostgreSQL for this bench. ${server}\n`);
     return [];
   }
-  const store = await prepareEntities(server.url);
+  const store = storeOn(server.url);
+  await prepareChains(store);
   const ways = await postgresWays(server.url);
   try {
-    const tables = await timed(ways, extent);
+    const measured = [...(await timed(ways, extent)), ...(await pacedTables(server, ways)), await fleetTable(server)];
+    const tables = [...measured, ...(await idsTables(store, extent))];
     if (extent === "followed") return tables;
     const sharing = { title: "PostgreSQL, two processes, a chain of 4, 103 buckets", rows: await sharingRows(store) };
     return [...tables, ...(await serverCpu(server, ways)), sharing];
@@ -65,11 +71,11 @@ async function timed(ways: PostgresWays, extent: BenchOptions["extent"]): Promis
     { title: "PostgreSQL, two limits a level, 64 callers, durable", ...hot },
     { title: "PostgreSQL, two limits a level, 64 callers, not waiting for the disk", ...normal },
   ];
-  return extent === "followed" ? tables : [...tables, ...(await peers(ways))];
+  return [...tables, ...(await peers(ways, extent))];
 }
 
-async function peers(ways: PostgresWays): Promise<BenchTable[]> {
-  const settings = { by: ["time"], rounds: 7, extent: "all" } as const;
+async function peers(ways: PostgresWays, extent: BenchOptions["extent"]): Promise<BenchTable[]> {
+  const settings = { by: ["time"], rounds: 7, extent } as const;
   const many = await compare(
     together("rate-limiter-flexible, 100 keys", "peer", ways.flexibleMany),
     [together("ours, 100 keys", "ours", ways.many)],
@@ -81,8 +87,8 @@ async function peers(ways: PostgresWays): Promise<BenchTable[]> {
     settings,
   );
   return [
-    { title: "PostgreSQL, two limits, 1 level, 64 callers, durable, many keys", rows: many.rows },
-    { title: "PostgreSQL, two limits, 1 level, 64 callers, durable, one hot key", rows: one.rows },
+    { title: "PostgreSQL, two limits, 1 level, 64 callers, durable, many keys", ...many },
+    { title: "PostgreSQL, two limits, 1 level, 64 callers, durable, one hot key", ...one },
   ];
 }
 

@@ -31,6 +31,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     baseline: "followed",
     run: async (options) => (await import("./postgres.ts")).benchPostgres(options),
   },
+  redis: {
+    about: "the Redis store, chains of 1, 4 and 8 levels, one caller and 64, against a bare script and a peer",
+    baseline: "followed",
+    run: async (options) => (await import("./redis.ts")).benchRedis(options),
+  },
   kinds: {
     about: "limits that follow the calendar, against as many that do not",
     baseline: "not followed",
@@ -70,6 +75,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
     about: "an acquire over HTTP, against a bare route of the framework",
     baseline: "followed",
     run: async (options) => (await import("./service.ts")).benchService(options),
+  },
+  edge: {
+    about: "a call of Envoy over gRPC, against a bare answer of node:http2; forward auth against an acquire over HTTP",
+    baseline: "not followed",
+    run: async () => (await import("./edge.ts")).benchEdge(),
   },
   middleware: {
     about: "a request through Express and Fastify with a limiter, against the bare framework",

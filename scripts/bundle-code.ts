@@ -1,8 +1,9 @@
-import { globSync, rmSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, globSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
-import { type BuildOptions, build, type Plugin } from "esbuild";
+import { type BuildOptions, build, type Metafile, type Plugin } from "esbuild";
 import { lazyBuiltins } from "./bundle-builtins.ts";
+import { statementTexts } from "./bundle-texts.ts";
 import { writeLicences } from "./licences.ts";
 
 /** What a program imports by the package's name, each a file of `dist/entry`. `bundle-types.ts` makes their declarations. */
@@ -11,9 +12,11 @@ export const ENTRIES = [
   "memory",
   "sqlite",
   "postgres",
+  "redis",
   "dynamodb",
   "aggregator",
   "manifest",
+  "copy",
   "infra",
   "cdk",
   "server",
@@ -52,11 +55,27 @@ const APART = {
   "code/apart-memory": "src/entry/open-memory.ts",
 };
 
-/** Entries that are bundled for browsers: nothing is imported with them that they do not use. */
-const ALONE = ["src/entry/client.ts", "src/entry/errors.ts"];
+/**
+ * What errors, limits and the client are made of, and nearly everything else with them. An entry that is bundled alone has these beside
+ * what it needs, each as a whole, so that they are two files and not a file for each way in which entries share them; a bundler leaves out
+ * what is not used. Nothing else is imported with such an entry.
+ */
+const SMALL = [
+  ...["src/domain/names/errors.ts", "src/domain/names/names.ts"],
+  ...["src/domain/charge/rate-limit-headers.ts", "src/domain/bucket/item-unreadable.ts"],
+  ...["src/adapters/system/clock.ts", "src/engine/lease/track.ts"],
+];
+const LIMITS = ["src/entry/limits.ts"];
+const ALONE: Readonly<Record<string, readonly string[]>> = {
+  "src/entry/errors.ts": SMALL,
+  "src/entry/client.ts": SMALL,
+  [APART["code/apart-errors"]]: SMALL,
+  [APART["code/apart-limits"]]: [...SMALL, ...LIMITS],
+  [APART["code/apart-memory"]]: [...SMALL, ...LIMITS],
+};
 
 /** Commands that need much more than a store. */
-const FAR_COMMANDS = /\/commands\/(deploy|loadtest|migrate|serve|stack)\.ts$/;
+const FAR_COMMANDS = /\/commands\/(copy|deploy|loadtest|migrate|serve|stack)\.ts$/;
 
 /**
  * The library and the command line in one build, so that nothing of them is there twice, in a few files instead of some hundred,
@@ -73,15 +92,80 @@ export async function bundleCode(root: string): Promise<void> {
     chunkNames: "code/[name]-[hash]",
     splitting: true,
     metafile: true,
-    plugins: [serverLibraries, togetherIn(root), lazyBuiltins],
+    plugins: [serverLibraries, statementTexts, togetherIn(root), lazyBuiltins],
   });
   for (const name of Object.keys(APART)) rmSync(join(root, `dist/${name}.js`));
+  const processAt = importDirectly(root, metafile);
   // The very first file turns on the cache of what was compiled, so it is small and imports nothing but the rest.
   await build({
     ...{ ...sharedOptions(root), entryPoints: { "cli/main": "src/cli/main.ts" } },
-    plugins: [renamed("./run-process.ts", "../code/run-process.js"), lazyBuiltins],
+    plugins: [renamed("./run-process.ts", `../${relative("dist", processAt)}`), lazyBuiltins],
   });
   writeLicences(root, Object.keys(metafile.inputs), join(root, "dist/code/LICENSES.txt"));
+}
+
+/**
+ * What the command line imports when it needs it lies in a file with others, and a file that only names it would cost a look more: these
+ * imports name the file with the code instead. In the library this is done only where that file exports nothing else, for a bundler keeps
+ * all that a file exports which is imported when it is needed. Returns the file that a process of the command line begins with.
+ */
+function importDirectly(root: string, { outputs }: Metafile): string {
+  const begin = "dist/code/run-process.js";
+  const named = new Map<string, string>();
+  for (const [path, { entryPoint, bytes }] of Object.entries(outputs)) {
+    if (entryPoint === undefined || bytes > NAMES_BYTES_MAX || !existsSync(join(root, path))) continue;
+    const text = readFileSync(join(root, path), "utf8");
+    const other = onlyNamedIn(text);
+    if (other === undefined) continue;
+    named.set(path, other);
+    // The file with the code imports what it needs; here stand others that it does not, the command line among them.
+    writeFileSync(join(root, path), text.replace(/import"\.\/chunk-[^"]+";\n?/g, ""));
+  }
+  const libraryFiles = reachedFrom(
+    Object.keys(outputs).filter((path) => path.startsWith("dist/entry/")),
+    (path) => {
+      const other = named.get(path);
+      return other === undefined
+        ? (outputs[path]?.imports ?? []).map((one) => one.path)
+        : [`dist/code/${basename(other)}`];
+    },
+  );
+  const ends = new Map<string, string>();
+  for (const [path, other] of named) {
+    const { exports } = outputs[path] as Metafile["outputs"][string];
+    const hasMore = outputs[`dist/code/${basename(other)}`]?.exports.length !== exports.length;
+    if (!(hasMore && libraryFiles.has(path))) ends.set(path, other);
+  }
+  for (const [path, { imports }] of Object.entries(outputs)) {
+    const direct = imports.filter(({ kind, path: to }) => kind === "dynamic-import" && ends.has(to));
+    if (direct.length === 0 || ends.has(path)) continue;
+    let text = readFileSync(join(root, path), "utf8");
+    for (const { path: to } of direct)
+      text = text.replaceAll(`import("./${basename(to)}")`, `import("${ends.get(to)}")`);
+    writeFileSync(join(root, path), text);
+  }
+  for (const path of ends.keys()) rmSync(join(root, path));
+  return join(dirname(begin), ends.get(begin) ?? basename(begin));
+}
+
+function reachedFrom(begins: readonly string[], importsOf: (path: string) => readonly string[]): ReadonlySet<string> {
+  const reached = new Set(begins);
+  // Files that come during the walk are walked, too.
+  for (const path of reached) for (const to of importsOf(path)) reached.add(to);
+  return reached;
+}
+
+/** A file without code of its own is smaller. */
+const NAMES_BYTES_MAX = 4_000;
+
+/** The one file from which another, without code, exports all that it exports, under the same names. */
+function onlyNamedIn(text: string): string | undefined {
+  const statements = text
+    .replaceAll("\n", "")
+    .split(";")
+    .filter((each) => !/^(import"[^"]+")?$/.test(each));
+  const [, names, from] = /^import\{([^}]+)\}from"(\.\/[^"]+)"$/.exec(statements[0] ?? "") ?? [];
+  return statements.length === 2 && statements[1] === `export{${names}}` && !names?.includes(" as ") ? from : undefined;
 }
 
 function sharedOptions(root: string): BuildOptions {
@@ -101,6 +185,7 @@ function sharedOptions(root: string): BuildOptions {
       "@opentelemetry/api",
       "aws-cdk-lib",
       "constructs",
+      "ioredis",
       "pg",
       "rxjs",
       "undici",
@@ -127,12 +212,13 @@ const serverLibraries: Plugin = {
  * command line's own also what nearly every command needs. What it does not use of them a bundler of its user leaves out.
  */
 function togetherIn(root: string): Plugin {
-  const { heart, near, far } = partsOf(root);
+  const { heart, near, beside, far } = partsOf(root);
   const isProcess = new Set(Object.values(PROCESSES).map((file) => join(root, file)));
-  const isApart = new Set([...Object.values(APART), ...ALONE].map((file) => join(root, file)));
+  const alone = new Map(Object.entries(ALONE).map(([file, parts]) => [join(root, file), parts]));
   const imports = (files: readonly string[]) => files.map((file) => `import "./${file}";\n`).join("");
-  const inLibrary = BUILTINS.map((name) => `import "node:${name}";\n`).join("") + imports(heart);
-  const inCommands = inLibrary + imports(near);
+  const inLibrary =
+    BUILTINS.map((name) => `import "node:${name}";\n`).join("") + imports([...SMALL, ...LIMITS, ...heart]);
+  const inCommands = inLibrary + imports([...near, ...beside]);
   const exporting = (files: readonly string[]) =>
     files.map((file) => `export * from ${JSON.stringify(file)};\n`).join("");
   const isNear = new Set(near.map((file) => join(root, file)));
@@ -144,14 +230,17 @@ function togetherIn(root: string): Plugin {
         if (isProcess.has(path)) return { path, sideEffects: true };
         if (kind !== "entry-point" && kind !== "dynamic-import") return undefined;
         const target = join(kind === "entry-point" ? root : resolveDir, path);
-        if (kind === "entry-point" && isApart.has(target)) return undefined;
+        if (kind === "entry-point" && alone.has(target)) return { path: target, namespace: "alone" };
         // Members are taken by their names: what is near is one file, and loaded, whichever is asked for.
-        if (isNear.has(target) && !/src\/entry\//.test(importer)) return { path: "near", namespace: "commands" };
+        if (isNear.has(target)) return { path: "near", namespace: "commands" };
         if (FAR_COMMANDS.test(target)) return { path: "far-commands", namespace: "commands" };
         const isLibrary = /src\/entry\//.test(kind === "entry-point" ? target : importer);
         return { path: target, namespace: isLibrary ? "library" : "command line" };
       });
       const virtual = (contents: string) => ({ contents, resolveDir: root });
+      onLoad({ filter: /./, namespace: "alone" }, ({ path }) =>
+        virtual(imports(alone.get(path) ?? []) + exporting([path])),
+      );
       onLoad({ filter: /./, namespace: "library" }, ({ path }) => virtual(inLibrary + exporting([path])));
       onLoad({ filter: /./, namespace: "command line" }, ({ path }) => virtual(inCommands + exporting([path])));
       onLoad({ filter: /./, namespace: "commands" }, ({ path }) =>
@@ -171,14 +260,14 @@ function partsOf(root: string) {
     ...filesOf("src/{bucket,stored}/*.ts", "src/adapters/{memory,system}/*.ts"),
     ...["src/entry/memory.ts", "src/entry/package-version.ts"],
     // Every command takes the name of its store apart.
-    ...["src/adapters/postgres/address.ts", "src/entry/store-kinds.ts"],
+    ...["src/adapters/postgres/address.ts", "src/adapters/redis/address.ts", "src/entry/store-kinds.ts"],
   ];
   const near = [
-    ...["src/cli/run-process.ts", "src/cli/old-spellings.ts", "src/adapters/sqlite/store.ts"],
-    ...["src/entry/rate-limiter.ts", "src/engine/limiter/limiter-parts.ts"],
+    ...["src/cli/run-process.ts", "src/cli/old-spellings.ts"],
     ...commands.filter((file) => !FAR_COMMANDS.test(file)),
   ];
-  return { heart, near, far: commands.filter((file) => FAR_COMMANDS.test(file)) };
+  const beside = ["src/adapters/sqlite/store.ts", "src/entry/rate-limiter.ts"];
+  return { heart, near, beside, far: commands.filter((file) => FAR_COMMANDS.test(file)) };
 }
 
 /** A file that exports all of several others leaves out a name that two of them have, without a word. */

@@ -33,8 +33,16 @@ export class LineCounter {
   }
 }
 
+export class Document {
+  readonly errors: readonly Error[] = [];
+  readonly contents: object;
+  constructor(value: unknown) {
+    this.contents = nodeOf(value);
+  }
+}
+
 export function parseAllDocuments(text: string) {
-  return [{ errors: [], contents: nodeOf(JSON.parse(text)) }];
+  return [new Document(JSON.parse(text))];
 }
 
 export const isMap = (node: unknown): boolean => node instanceof Members;

@@ -9,16 +9,9 @@ export interface TestGroup {
   readonly files: readonly string[];
 }
 
-/** Folders whose tests start no process, and no engine but the one DynamoDB of a run; a file that does all the same has one of the words below. */
-const PURE = [
-  ...["src/", "test/limits/", "test/protocol/", "test/limiter/", "test/records/", "test/refusals/", "test/manifest/"],
-  ...["test/vectors/", "test/middleware/", "test/stored-leases/", "test/mcp/", "test/dynamodb/", "test/kit/"],
-  ...["test/server/", "test/client/", "test/cli/", "test/examples/", "test/sqlite/", "test/contract/"],
-];
-
-/** A file that changes what all of a process share, or goes by it, has a process of its own. */
+/** A file that changes what all of a process share, also which version of a package they get, or goes by it, has a process of its own. */
 const SHARED_STATE =
-  /child_process|worker_threads|process\.(on|once|emit|env|exit|memoryUsage|emitWarning|cwd|argv|stdout|stderr)\b|globalThis\.|mock\.|(before|after)Each\(|describe(Postgres|Servers|Pgbouncer|Archive|Moto|Lint)|gc\(/;
+  /child_process|worker_threads|process\.(on|once|emit|env|exit|memoryUsage|emitWarning|cwd|argv|stdout|stderr)\b|globalThis\.|mock\.|(before|after)Each\(|describe(Servers|Pgbouncer|Archive|Moto|Lint)|gc\(|useOldest\(|otelCases\(/;
 
 /** Folders whose tests have a process together, however long they take: they share a browser, which takes long to start. */
 const TOGETHER = ["test/dashboard/"];
@@ -30,8 +23,7 @@ const FILES_MAX = 16;
 export function grouped(root: string, files: readonly string[], isAlone: (file: string) => boolean): TestGroup[] {
   const mayShare = (file: string) => !SHARED_STATE.test(readFileSync(join(root, file), "utf8"));
   const isTogether = (file: string) => TOGETHER.some((folder) => file.startsWith(folder)) && mayShare(file);
-  const isPure = (file: string) =>
-    PURE.some((folder) => file.startsWith(folder)) && !isTogether(file) && !isAlone(file) && mayShare(file);
+  const isPure = (file: string) => !isTogether(file) && !isAlone(file) && mayShare(file);
   const alone = files.filter((file) => !isTogether(file) && !isPure(file));
   const together = TOGETHER.map((folder) => files.filter((file) => file.startsWith(folder) && isTogether(file)));
   const pure = files.filter(isPure);

@@ -13,12 +13,20 @@ const FOLDERS: Readonly<Record<Part, readonly string[]>> = {
     ...["test/kit", "test/shared", "test/straight", "test/defects", "test/vectors"],
   ],
   stores: [
-    ...["test/contract", "test/dynamodb", "test/postgres", "test/sqlite", "test/records", "test/stored-leases"],
-    ...["test/aggregator", "test/migrate", "test/refusals", "test/s3", "test/manifest"],
+    ...[
+      "test/contract",
+      "test/dynamodb",
+      "test/postgres",
+      "test/redis",
+      "test/sqlite",
+      "test/records",
+      "test/stored-leases",
+    ],
+    ...["test/aggregator", "test/copy", "test/migrate", "test/refusals", "test/s3", "test/manifest"],
   ],
   surfaces: [
     ...["test/cli", "test/client", "test/server", "test/dashboard", "test/mcp", "test/middleware", "test/llm"],
-    ...["test/otel", "test/examples"],
+    ...["test/otel", "test/examples", "test/edge", "test/proxy", "test/replay", "test/python"],
   ],
   package: ["test/package", "test/docs", "test/infra", "test/tidy", "test/oldest", "test/interop"],
 };
@@ -43,6 +51,7 @@ export const DEEP_ONLY: Readonly<Record<string, string>> = {
   "test/middleware/express-rate-limit-store-dynamodb.test.ts":
     "test/middleware/express-rate-limit-store.test.ts has the same stories on the memory store",
   "test/dashboard/layout.test.ts": "test/dashboard/live-page.test.ts opens each page",
+  "test/edge/proxies.test.ts": "test/edge/grpc.test.ts and forward-auth.test.ts ask as proxies do",
   "test/infra/stack-moto.test.ts":
     "test/infra/stack-requests.test.ts has a stack's commands, on a server that answers like CloudFormation; Y9: first-contact.test.ts",
   "test/infra/production-guide.test.ts":
@@ -61,7 +70,7 @@ export function partOf(file: string): Part {
   return part;
 }
 
-/** The files that look at more in `npm run test:deep`: those that only it runs, and those that ask how deep a run is. */
+/** The files that look at more in `npm run test:deep`: those that only it runs, and those that ask how deep a run is, properties among them. */
 export function deepFiles(root: string, files: readonly string[]): string[] {
   const asks = new Map<string, boolean>();
   const asksDepth = (file: string): boolean => {

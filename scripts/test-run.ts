@@ -22,6 +22,11 @@ interface Counts {
   readonly todo: number;
 }
 
+/** Many tests take from limits that they do not name, and do not mean to. The warning is an event still; it is not printed. */
+const QUIET = "--disable-warning=ZAEL_LIMIT_UNNAMED";
+
+const UNTRACKED = `--import=${new URL("./untracked-promises.ts", import.meta.url).href}`;
+
 /** How many files are named at the end, so that one sees what makes a run long. */
 const LONGEST_SHOWN = 20;
 
@@ -39,7 +44,7 @@ export async function runTestFiles({ root, files, timeoutMs, concurrency, isNote
   let counts: Counts = { tests: 0, passed: 0, skipped: 0, todo: 0 };
   // `node --test` would sort the files; `run` keeps their order.
   const entries = groups.map(({ entry }) => entry);
-  const results = run({ files: entries, timeout: timeoutMs, concurrency, cwd: root });
+  const results = run({ files: entries, timeout: timeoutMs, concurrency, cwd: root, execArgv: [QUIET, UNTRACKED] });
   results.on("test:complete", ({ name, file = "", nesting, details }) => {
     const path = relative(root, file);
     const alone = filesOf.get(file);

@@ -19,19 +19,20 @@ npm run simulate -- --help     worlds by seed, beyond those that the tests play
 ZAEL_SEED=207750000 npm run test:deep -- simulation
                                plays the worlds of another day again; each run prints the seed it begins with
 
-Tests on DynamoDB need Java 17 and Maven, those on PostgreSQL Debian's postgresql and pgbouncer, those of the archive Python 3.11,
+Tests on DynamoDB need Java 17 and Maven, those on PostgreSQL Debian's postgresql and pgbouncer, those on Redis redis-server, those of the archive Python 3.11,
 those of the dashboard Chromium, those of a full disk the right to mount one. Where one of them is missing its tests are skipped, and
-the last line says how many; with ZAEL_REQUIRE_DYNAMODB=1, ZAEL_REQUIRE_POSTGRES=1, ZAEL_REQUIRE_PGBOUNCER=1, ZAEL_REQUIRE_SMALL_DISK=1,
-ZAEL_REQUIRE_S3=1, ZAEL_REQUIRE_PYTHON=1 and ZAEL_REQUIRE_BROWSER=1 they fail.
+the last line says how many; with ZAEL_REQUIRE_DYNAMODB=1, ZAEL_REQUIRE_POSTGRES=1, ZAEL_REQUIRE_REDIS=1, ZAEL_REQUIRE_PGBOUNCER=1, ZAEL_REQUIRE_SMALL_DISK=1,
+ZAEL_REQUIRE_S3=1, ZAEL_REQUIRE_PYTHON=1, ZAEL_REQUIRE_BROWSER=1, ZAEL_REQUIRE_ENVOY=1, ZAEL_REQUIRE_TRAEFIK=1,
+ZAEL_REQUIRE_NGINX=1 and ZAEL_REQUIRE_CADDY=1 they fail.
 `;
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
 /**
- * No test takes this long, also on a busy machine: one that does hangs, and should say so. The simulations of a deep run take a few
+ * No test takes this long, also on a busy machine: one that does hangs, and should say so. The simulations of a deep run take some ten
  * minutes each on an idle machine of two cores.
  */
-const TEST_TIMEOUT_MS = 1_800_000;
+const TEST_TIMEOUT_MS = 3_600_000;
 
 /**
  * Tests wait for engines, servers and browsers a good part of their time. With one file more than there are cores, two cores had nothing

@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Balance, Terms } from "../src/bucket/balance.ts";
 import { divFloor } from "../src/bucket/integers.ts";
-import { levelMilli, rebase } from "../src/bucket/level.ts";
-import { dripMs } from "../src/bucket/retry-after.ts";
+import { dripMs, levelMilli, rebase } from "../src/bucket/level.ts";
 import { credit, debit, take } from "../src/bucket/take.ts";
 import { Limit } from "../src/domain/limits/limit.ts";
 

@@ -7,6 +7,7 @@ import { type CallEvent, levelsOf, PROJECT, runGateway, setUp } from "./gateway.
 import { startProxy } from "./proxy.ts";
 import { draw, type LoggedEvent, logged } from "./screen.ts";
 import { changedByHand, startService } from "./service.ts";
+import { runStudio, setUpStudio } from "./studio.ts";
 import { storedUsage, Tally, type Usage, usageSince } from "./tally.ts";
 import { Terminal } from "./terminal.ts";
 import { dashboardLine, eventLine, INTRODUCTION, levelsLines, type Proof, proxyLine, summaryLines } from "./words.ts";
@@ -41,6 +42,7 @@ async function main({ totalMs, port }: DemoOptions): Promise<void> {
   // Strict but for one thing: the callers of the demo leave out the dollars on purpose.
   await using limiter = await RateLimiter.open({ store: `sqlite:${FILE}`, strict: true, unnamedLimits: "allow" });
   await setUp(limiter);
+  await setUpStudio(limiter);
   const service = await startService(limiter, port);
   const proxy = await startProxy(limiter, port === undefined ? undefined : 0);
   try {
@@ -66,16 +68,22 @@ async function showGateway(
   const elapsedMs = () => performance.now() - startMs;
   const over = totalMs === undefined ? undefined : setTimeout(() => ending.abort(), totalMs);
   try {
-    const ran = runGateway(limiter, {
+    const world = {
       random: Math.random,
-      clock: { now: () => performance.now(), sleep: (ms, signal) => pause(ms, undefined, { signal }) },
+      clock: {
+        now: () => performance.now(),
+        sleep: (ms: number, signal: AbortSignal) => pause(ms, undefined, { signal }),
+      },
       signal: ending.signal,
+    };
+    const ran = runGateway(limiter, {
+      ...world,
       onEvent: (event) => {
         tally.add(event);
         view.event(event, elapsedMs());
       },
     });
-    await Promise.all([ran, keepShowing(view, elapsedMs, ending.signal)]);
+    await Promise.all([ran, runStudio(limiter, world), keepShowing(view, elapsedMs, ending.signal)]);
   } finally {
     clearTimeout(over);
     view.close();

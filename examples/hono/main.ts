@@ -25,10 +25,11 @@ app.get("/story", (c) =>
 for (const _ of [1, 2, 3]) {
   const answer = await app.request("/story", { headers: { "x-api-key": "alice" } });
   const text = await answer.text();
+  // The lease is closed by then.
+  await new Promise((resolve) => setImmediate(resolve));
   console.log(
     answer.status,
     answer.status === 200 ? text.trim() : answer.headers.get("ratelimit")?.replace(/;t=\d+/, ""),
   );
-  await new Promise((resolve) => setImmediate(resolve));
 }
 await limiter.close();

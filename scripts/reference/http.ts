@@ -234,7 +234,7 @@ const HEAD = `# HTTP
 The routes of the service (\`zae-limiter serve\`, or \`createService\` of [\`zae-limiter/server\`](library-server.md)). This page is made from
 the service's own schemas by \`node scripts/http-reference.ts\`; a running service has them as an OpenAPI document at \`/openapi.json\`.
 
-- A token goes into the header \`Authorization: Bearer TOKEN\`. Its scopes (\`acquire\`, \`read\`, \`admin\`) do not include each other.
+- A token goes into the header \`Authorization: Bearer TOKEN\`. Its scopes (\`acquire\`, \`read\`, \`admin\`, \`refund\`) do not include each other.
 - \`{namespace}\` in a path is the name of a namespace, \`{id}\` the id of a lease, an entity, a plan or a deleted namespace. Encode both for URLs.
 - Bodies and answers are JSON. Tokens are whole numbers, times are milliseconds, \`null\` in place of a wait means never.
 - A field or parameter that the service does not know is refused with 400.

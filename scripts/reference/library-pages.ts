@@ -50,13 +50,14 @@ export const PAGES: readonly Page[] = [
         title: "Take tokens",
         names: [
           ...limiter("withLease", "acquire", "tryAcquire", "tryAcquireSync"),
-          ...["AcquireRequest", "Tokens", "Outcome", "Granted", "Refusal", "Status", "Acquiring"],
+          ...["AcquireRequest", "Also", "AlsoPart", "Tokens", "Outcome", "Granted", "Refusal", "Status", "Acquiring"],
         ],
       },
       {
         title: "Leases",
         names: [
           "Lease",
+          "LeasePlace",
           "SettleOptions",
           "TrackOptions",
           "LeaseResource",
@@ -65,12 +66,17 @@ export const PAGES: readonly Page[] = [
           "withCurrentLease",
         ],
       },
+      {
+        title: "Charge and give back without a lease",
+        names: [...limiter("charge", "giveBack"), "CorrectionRequest", "CorrectionResult"],
+      },
       { title: "Header fields", names: ["rateLimitHeaders", "RateLimitHeaderOptions"] },
       {
         title: "Ask without taking",
         names: [
           ...["limiter.available", "Availability", "limiter.timeUntilAvailable", "Question", "RequestQuestion"],
           ...["limiter.explain", "Explanation", "LevelExplanation", "LimitExplanation"],
+          ...["PastQuestion", "PastExplanation", "PastLevel", "PastLimit"],
           ...["limiter.listBuckets", "BucketQuery", "BucketListing", "limiter.resourceCapacity", "ResourceCapacity"],
         ],
       },
@@ -143,16 +149,31 @@ export const PAGES: readonly Page[] = [
         names: [
           ...limiter("namespace", "registerNamespace", "getNamespace", "listNamespaces", "deleteNamespace"),
           ...limiter("recoverNamespace", "listOrphanNamespaces", "purgeNamespace"),
-          ...["PurgeOptions", "Namespace"],
+          ...limiter("freezeNamespace", "unfreezeNamespace"),
+          ...["FreezeOptions", "Frozen", "PurgeOptions", "Namespace", "NamespaceShown"],
         ],
       },
       {
         title: "Usage and refusals",
         names: [
           ...limiter("usage", "usageSummary", "usageTotals", "exportUsage"),
-          ...["UsageRequest", "UsageWindow", "UsageFormat", "UsageSnapshot", "UsageSummary", "UsageTotal"],
+          ...[
+            "UsageRequest",
+            "WithTotals",
+            "UsageWindow",
+            "UsageFormat",
+            "UsageSnapshot",
+            "UsageSummary",
+            "UsageUnderTotals",
+            "UsageTotal",
+          ],
           ...limiter("refusals", "refusalTotals"),
           ...["RefusalRequest", "RefusalCount", "RefusalTotalsRequest", "RefusalTotal"],
+          ...limiter("refusalLog"),
+          ...["RefusalLogRequest", "LoggedRefusal"],
+          ...limiter("overview"),
+          ...["Overview", "OverviewHour", "OverviewRefusals", "NearestLimit", "SlotsInUse", "ReachedThreshold"],
+          ...["OverviewShadow", "OverviewDegraded"],
         ],
       },
       {
@@ -175,7 +196,7 @@ export const PAGES: readonly Page[] = [
           "A limiter publishes what it does on channels of `node:diagnostics_channel`. Nothing is computed for a channel without " +
           "subscribers.",
         names: [
-          ...["CHANNELS", "AcquiredEvent", "RefusedEvent", "GaveBackEvent", "ChargedEvent"],
+          ...["CHANNELS", "AcquiredEvent", "AskedBesides", "RefusedEvent", "GaveBackEvent", "ChargedEvent"],
           "ThresholdEvent",
           ...[
             "UnavailableEvent",
@@ -221,6 +242,11 @@ export const PAGES: readonly Page[] = [
     entry: "postgres",
     text: 'The PostgreSQL store as an object. `RateLimiter.open({ store: "postgres://..." })` opens one by itself.',
     groups: [{ title: "Open", names: ["openPostgres", "PostgresStoreOptions", "PostgresClient"] }],
+  },
+  {
+    entry: "redis",
+    text: 'The Redis store as an object, on any client. `RateLimiter.open({ store: "redis://..." })` opens one by itself.',
+    groups: [{ title: "Open", names: ["openRedis", "RedisStoreOptions", "SendCommand"] }],
   },
   {
     entry: "dynamodb",
@@ -307,8 +333,24 @@ export const PAGES: readonly Page[] = [
         names: ["planManifest", "PlanOptions", "Plan", "Change", "applyManifest", "ApplyOptions"],
       },
       { title: "Saved plans", names: ["savePlan", "openPlan", "SavedPlanOptions"] },
-      { title: "Drift and export", names: ["driftOf", "Drift", "DriftedPiece", "exportManifest", "ExportOptions"] },
+      {
+        title: "Drift and export",
+        names: ["driftOf", "DriftOptions", "Drift", "DriftedPiece", "exportManifest", "ExportOptions"],
+      },
       { title: "Pieces", names: ["Piece", "DeclaredPiece", "PieceValue", "LimitsValue", "EntityValue", "PlanValue"] },
+    ],
+  },
+  {
+    entry: "copy",
+    text: "Namespaces from one store to another: everything but open leases, compared at the end.",
+    groups: [
+      {
+        title: "Copy",
+        names: [
+          ...["copyStore", "CopyOptions", "CopyProgress", "CopyReport", "CopiedNamespace", "Copied"],
+          "Difference",
+        ],
+      },
     ],
   },
   {

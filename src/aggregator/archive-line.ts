@@ -4,6 +4,7 @@ import {
   DETAILS,
   ENTITY_ID,
   EVENT_ID,
+  inCalendar,
   namespaceOf,
   OWN_EVENT_ID,
   PRINCIPAL,
@@ -13,6 +14,7 @@ import {
 } from "../adapters/dynamodb/schema.ts";
 import type { AuditAction, AuditEvent } from "../domain/config/audit.ts";
 import { LimiterError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 
 /**
  * An audit event as a line of the archive: the keys of the Python original, and the namespace, which the original
@@ -23,11 +25,11 @@ export interface ArchiveLine {
   readonly event_id: string;
   /** The entity that was changed, or `$SYSTEM`, `$RESOURCE:name`, `$NAMESPACE:name`. */
   readonly entity_id: string;
-  /** What the change did, such as `limits_set`. */
+  /** The kind of change, such as `limits_set`. */
   readonly action: string;
-  /** When, in ISO 8601. */
+  /** The time of the change, in ISO 8601. */
   readonly timestamp: string;
-  /** Who made the change; `null`: the change did not say. */
+  /** The principal that made the change; `null`: not given. */
   readonly principal: string | null;
   /** The resource that was changed; `null`: none. */
   readonly resource: string | null;
@@ -47,13 +49,12 @@ export interface ArchivedEvent extends AuditEvent {
 
 const AUDIT_SK = "#AUDIT#";
 
-/** Whether a key is that of an audit event. */
 export function isAuditKey({ pk, sk }: TableKey): boolean {
   const namespaceId = namespaceOf(pk);
   return namespaceId !== undefined && pk.startsWith(`${namespaceId}/AUDIT#`) && sk.startsWith(AUDIT_SK);
 }
 
-/** The line of an event that is no longer in the table. */
+/** The line of an event that was removed from the table. */
 export function lineOf(key: TableKey, item: Attributes): ArchiveLine {
   const namespaceId = namespaceOf(key.pk) ?? "";
   const eventId = item[EVENT_ID]?.S ?? key.sk.slice(AUDIT_SK.length);
@@ -67,11 +68,11 @@ export function lineOf(key: TableKey, item: Attributes): ArchiveLine {
     resource: item[RESOURCE]?.S ?? null,
     details: item[DETAILS] === undefined ? {} : decodeJson(item[DETAILS]),
     namespace_id: namespaceId,
-    ...(own === undefined || own === eventId ? {} : { own_event_id: own }),
+    ...given({ own_event_id: own === eventId ? undefined : own }),
   };
 }
 
-/** One text for each event, whichever objects it is in. */
+/** The identity of an event, whichever objects it is in. */
 export function identityOf({ namespace_id, event_id }: ArchiveLine): string {
   return `${namespace_id}/${event_id}`;
 }
@@ -82,14 +83,13 @@ export function archivedEvent(line: ArchiveLine): ArchivedEvent {
     atMs: instantOf(line.timestamp),
     action: line.action as AuditAction,
     entityId: line.entity_id,
-    ...(line.resource === null ? {} : { resource: line.resource }),
-    ...(line.principal === null ? {} : { principal: line.principal }),
+    ...given({ resource: line.resource ?? undefined, principal: line.principal ?? undefined }),
     details: (line.details ?? {}) as AuditEvent["details"],
     namespaceId: line.namespace_id,
   };
 }
 
-/** The lines of an object's text. Throws where one is not ours: `name` says which object it was. */
+/** The lines of an object. Throws if one is not an audit event; `name`: the object, for the message. */
 export function parseLines(text: string, name: string): readonly ArchiveLine[] {
   return text
     .split("\n")
@@ -104,30 +104,27 @@ export function parseLines(text: string, name: string): readonly ArchiveLine[] {
     });
 }
 
+const ABSENT = { entity_id: "", action: "", timestamp: "", principal: null, resource: null, details: {} };
+
 function parsedLine(text: string): ArchiveLine | undefined {
   try {
     const line = JSON.parse(text) as Partial<ArchiveLine> | null;
     if (typeof line?.event_id !== "string" || typeof line.namespace_id !== "string") return undefined;
-    return {
-      ...{ entity_id: "", action: "", timestamp: "", principal: null, resource: null, details: {} },
-      ...(line as ArchiveLine),
-    };
+    return { ...ABSENT, ...(line as ArchiveLine) };
   } catch {
     return undefined;
   }
 }
 
-/** The day (UTC) that an event belongs to, as YYYY-MM-DD: by its own time, else by its id, else by the removal. */
+/** The day (UTC) of an event, as YYYY-MM-DD: by its own time, else by its id, else by its removal. */
 export function dayOf(line: ArchiveLine, removedAtMs: number | undefined): string {
   const atMs = instantOf(line.timestamp) || ulidMs(line.event_id) || (removedAtMs ?? 0);
-  return new Date(Math.min(Math.max(atMs, 0), LAST_MS)).toISOString().slice(0, 10);
+  return new Date(inCalendar(atMs)).toISOString().slice(0, 10);
 }
 
-/** The end of the year 9999: the last that has four digits. */
-const LAST_MS = 253_402_300_799_000;
 const DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/** The first ten characters of a ULID are its time; 0 where this is none. */
+/** The time in the first ten characters of a ULID; 0 for another id. */
 function ulidMs(id: string): number {
   if (!/^[0-7][0-9A-HJKMNP-TV-Z]{25}$/.test(id)) return 0;
   return [...id.slice(0, 10)].reduce((sum, digit) => sum * 32 + DIGITS.indexOf(digit), 0);

@@ -1,65 +1,52 @@
 import type { Attributes } from "../adapters/dynamodb/codec.ts";
-import type { Records } from "../adapters/dynamodb/records.ts";
+import { type Records, tablePartition } from "../adapters/dynamodb/records.ts";
 import { any, type Condition, isStill, missing, texts, updateRecord } from "../adapters/dynamodb/records-write.ts";
-import { OWNER, PK, REGISTRY, SEQUENCE, SHARD_END, SK, systemPk, TTL, UNTIL } from "../adapters/dynamodb/schema.ts";
 import {
-  runnerIndexKeys,
-  runnerKey,
-  runnerPrefix,
-  streamPrefix,
-  streamShardKey,
-} from "../adapters/dynamodb/schema-runner.ts";
+  OWNER,
+  REGISTRY,
+  SEQUENCE,
+  SHARD_END,
+  SK,
+  systemIndexKeys,
+  systemPk,
+  TTL,
+  UNTIL,
+} from "../adapters/dynamodb/schema.ts";
+import { runnerKey, runnerPrefix, streamPrefix, streamShardKey } from "../adapters/dynamodb/schema-leases.ts";
 import type { Clock } from "../ports/system.ts";
 
-/** How far a shard of the stream was read, and who reads it. */
+/** The progress of a shard of the stream, and its reader. */
 export interface Checkpoint {
   /** The last record that is done; undefined: none yet. */
   readonly sequence: string | undefined;
   /** Everything of it is done. */
   readonly isFinished: boolean;
   readonly owner: string | undefined;
-  /** When the owner's lease ends. */
+  /** The end of the owner's lease. */
   readonly untilMs: number;
 }
 
-/** A lease that is not renewed is over after this. */
+/** A lease that is not renewed ends after this time. */
 export const LEASE_MS = 30_000;
 /** A finished shard is remembered longer than its stream keeps records, so that its children know that it was read. */
 const KEPT_S = 7 * 86_400;
 
+type Change = Parameters<typeof updateRecord>[1];
+
 interface CheckpointsOptions {
   readonly records: Records;
-  /** Of the stream. */
+  /** The stream's label. */
   readonly label: string;
   /** The name of this runner. */
   readonly runner: string;
   readonly clock: Clock;
 }
 
-/** What the runners of one stream know of each other, as one of them sees it. */
-export interface CheckpointStore {
-  /** Of all shards that anybody has read of, by their ids. */
-  list(): Promise<ReadonlyMap<string, Checkpoint>>;
-  /** Says that this runner is there; answers how many are. */
-  attend(): Promise<number>;
-  /** This runner is about to end. */
-  leave(): Promise<void>;
-  /** Takes the lease of a shard that nobody holds. False: somebody else was faster. */
-  take(shardId: string): Promise<boolean>;
-  /** Notes how far the shard was read, and renews the lease. False: the lease was lost meanwhile. */
-  save(shardId: string, sequence: string | undefined): Promise<boolean>;
-  /** Notes that all of the shard was read, and gives the lease back. False: the lease was lost meanwhile. */
-  finish(shardId: string, sequence: string | undefined): Promise<boolean>;
-  /** Of a shard that nobody can read any more. False: another runner has noted it. */
-  giveUp(shardId: string): Promise<boolean>;
-  release(shardId: string): Promise<void>;
-}
-
 /**
- * What the runners of one stream know of each other, in the table. A checkpoint is written after the work is done, and only by
- * who holds the lease; a lease that was lost in between costs a repetition.
+ * The shared state of the runners of one stream, in the table. A checkpoint is written after the work is done, and only
+ * by the holder of the lease; a lost lease costs a repetition.
  */
-export class Checkpoints implements CheckpointStore {
+export class Checkpoints {
   readonly #options: CheckpointsOptions;
   #attendAgainMs = 0;
 
@@ -67,6 +54,7 @@ export class Checkpoints implements CheckpointStore {
     this.#options = options;
   }
 
+  /** The checkpoints of all shards, by id. */
   async list(): Promise<ReadonlyMap<string, Checkpoint>> {
     const prefix = streamPrefix(this.#options.label);
     const found = new Map<string, Checkpoint>();
@@ -75,13 +63,14 @@ export class Checkpoints implements CheckpointStore {
     return found;
   }
 
+  /** Registers this runner; returns the number of runners. */
   async attend(): Promise<number> {
     const { records, label, runner, clock } = this.#options;
     if (clock.now() < this.#attendAgainMs) return this.#attending();
     const untilMs = clock.now() + LEASE_MS;
     this.#attendAgainMs = clock.now() + LEASE_MS / 3;
     const ttl = { N: String(Math.ceil(untilMs / 1000) + KEPT_S) };
-    const set = { ...texts(runnerIndexKeys()), [UNTIL]: { N: String(untilMs) }, [TTL]: ttl };
+    const set = { ...texts(systemIndexKeys(REGISTRY)), [UNTIL]: { N: String(untilMs) }, [TTL]: ttl };
     await records.transact([updateRecord(runnerKey(label, runner), { set }, undefined)]);
     return this.#attending();
   }
@@ -95,33 +84,32 @@ export class Checkpoints implements CheckpointStore {
     return Math.max(1, count);
   }
 
+  /** Removes this runner. */
   async leave(): Promise<void> {
     const { records, label, runner } = this.#options;
     await records.transact([updateRecord(runnerKey(label, runner), { set: { [UNTIL]: { N: "0" } } }, undefined)]);
   }
 
+  /** Takes the lease of a free shard. False: another runner was faster. */
   async take(shardId: string): Promise<boolean> {
     const { runner, clock } = this.#options;
-    const free: Condition = (e) => `${e.name(UNTIL)} < ${e.value({ N: String(clock.now()) })}`;
-    const condition = any(missing, isStill(OWNER, undefined), isStill(OWNER, { S: runner }), free);
-    return this.#write(shardId, { set: { ...texts(runnerIndexKeys()), ...this.#lease() } }, condition);
+    const set = { ...texts(systemIndexKeys(REGISTRY)), ...this.#lease() };
+    return this.#write(shardId, { set }, isLeasable(runner, clock.now()));
   }
 
+  /** Saves the progress of a shard, and renews the lease. False: the lease was lost meanwhile. */
   async save(shardId: string, sequence: string | undefined): Promise<boolean> {
-    const position: Attributes = sequence === undefined ? {} : { [SEQUENCE]: { S: sequence } };
-    return this.#write(shardId, { set: { ...position, ...this.#lease() } }, this.#mine);
+    return this.#write(shardId, { set: { ...positionOf(sequence), ...this.#lease() } }, this.#mine);
   }
 
+  /** Marks the shard as read to its end, and releases the lease. False: the lease was lost meanwhile. */
   async finish(shardId: string, sequence: string | undefined): Promise<boolean> {
-    return this.#write(shardId, { ...this.#finished(sequence), remove: [OWNER, UNTIL] }, this.#mine);
+    return this.#write(shardId, this.#finished(sequence), this.#mine);
   }
 
+  /** Marks a shard that can no longer be read. False: another runner has done so. */
   async giveUp(shardId: string): Promise<boolean> {
-    return this.#write(
-      shardId,
-      { ...this.#finished(undefined), remove: [OWNER, UNTIL] },
-      isStill(SHARD_END, undefined),
-    );
+    return this.#write(shardId, this.#finished(undefined), isStill(SHARD_END, undefined));
   }
 
   async release(shardId: string): Promise<void> {
@@ -132,28 +120,41 @@ export class Checkpoints implements CheckpointStore {
 
   #lease(): Attributes {
     const { runner, clock } = this.#options;
-    return { [OWNER]: { S: runner }, [UNTIL]: { N: String(clock.now() + LEASE_MS) } };
+    return leaseAttributes(runner, clock.now() + LEASE_MS);
   }
 
-  #finished(sequence: string | undefined): { readonly set: Attributes } {
-    const position: Attributes = sequence === undefined ? {} : { [SEQUENCE]: { S: sequence } };
+  #finished(sequence: string | undefined): Change {
     const ttl = { N: String(Math.ceil(this.#options.clock.now() / 1000) + KEPT_S) };
-    return { set: { ...position, [SHARD_END]: { BOOL: true }, [TTL]: ttl } };
+    return { set: { ...positionOf(sequence), [SHARD_END]: { BOOL: true }, [TTL]: ttl }, remove: [OWNER, UNTIL] };
   }
 
-  async #write(shardId: string, change: Parameters<typeof updateRecord>[1], when: Condition): Promise<boolean> {
+  async #write(shardId: string, change: Change, when: Condition): Promise<boolean> {
     const { records, label } = this.#options;
     const reply = await records.transact([updateRecord(streamShardKey(label, shardId), change, when)]);
     return reply.kind === "applied";
   }
 
   #query(prefix: string): AsyncIterable<Attributes> {
-    return this.#options.records.query({
-      partition: [PK, systemPk(REGISTRY)],
-      range: { name: SK, prefix },
-      consistent: true,
-    });
+    return this.#options.records.query(tablePartition(systemPk(REGISTRY), { prefix }));
   }
+}
+
+/** The methods of `Checkpoints`, wherever they are kept. */
+export type CheckpointStore = Pick<Checkpoints, keyof Checkpoints>;
+
+/** The attributes of a lease in the table. */
+export function leaseAttributes(owner: string, untilMs: number): Attributes {
+  return { [OWNER]: { S: owner }, [UNTIL]: { N: String(untilMs) } };
+}
+
+/** The condition that a lease is free, has ended, or belongs to this owner. */
+export function isLeasable(owner: string, nowMs: number): Condition {
+  const hasEnded: Condition = (e) => `${e.name(UNTIL)} < ${e.value({ N: String(nowMs) })}`;
+  return any(missing, isStill(OWNER, undefined), isStill(OWNER, { S: owner }), hasEnded);
+}
+
+function positionOf(sequence: string | undefined): Attributes {
+  return sequence === undefined ? {} : { [SEQUENCE]: { S: sequence } };
 }
 
 function checkpointOf(item: Attributes): Checkpoint {

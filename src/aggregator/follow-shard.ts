@@ -1,19 +1,23 @@
-import { isRunnerItem } from "../adapters/dynamodb/schema-runner.ts";
+import { isRunnerItem } from "../adapters/dynamodb/schema-leases.ts";
 import type { Clock } from "../ports/system.ts";
 import { type CheckpointStore, LEASE_MS } from "./checkpoints.ts";
 import { type Log, wholeFault } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
-import { createdAtMs, keyOfRecord, type StreamRecord, sequenceOf } from "./stream-record.ts";
-import type { StreamPosition, StreamSource } from "./stream-source.ts";
+import {
+  createdAtMs,
+  keyOfRecord,
+  type StreamPosition,
+  type StreamRecord,
+  type StreamSource,
+  sequenceOf,
+} from "./stream-source.ts";
 import type { Archived } from "./write-archive.ts";
 
-/** What a runner needs for each of its shards. */
 export interface FollowParts {
   readonly source: StreamSource;
   readonly checkpoints: CheckpointStore;
-  /** Archives a batch of a shard. */
   readonly archive: (records: readonly StreamRecord[], shardId: string) => Promise<Archived>;
-  /** Reads to the end of what is there now, and ends at a batch that cannot be archived. */
+  /** Reads to the current end of the stream, and stops at a batch that cannot be archived. */
   readonly once: boolean;
   readonly startedAtMs: number;
   readonly metrics: Metrics;
@@ -23,28 +27,28 @@ export interface FollowParts {
   readonly stopping: AbortSignal;
 }
 
-/** How following a shard ended. */
+/** The result of following a shard. */
 export type ShardOutcome =
-  /** All of it is done; it has no more records. */
+  /** The shard is read to its end. */
   | { readonly kind: "finished" }
-  /** `once`: what was there is done. */
+  /** With `once`: the shard is read to its current end. */
   | { readonly kind: "caughtUp" }
   /** Another runner has it now. */
   | { readonly kind: "lost" }
   | { readonly kind: "stopped" }
   | { readonly kind: "failed"; readonly cause: unknown };
 
-/** Reads an empty shard so often. */
+/** The pause between two reads of an empty shard. */
 const POLL_MS = 1_000;
 const BUSY_MAX_MS = 10_000;
 const RENEW_MS = LEASE_MS / 3;
-/** `once`: a shard is at its end after so many reads without a record; one alone means nothing on AWS. */
+/** With `once`, a shard is at its end after this many reads without a record; on AWS a single empty read means nothing. */
 const EMPTY_READS = 5;
 const EMPTY_PAUSE_MS = 200;
-/** `once`: records this much younger than the start end it too: a busy table never shows an empty read. */
+/** With `once`, records this much younger than the start end the run too: a busy table never has an empty read. */
 const YOUNGER_MS = 60_000;
 
-/** Follows one shard whose lease is held, until it ends or somebody ends it. */
+/** Follows one shard whose lease is held, until it ends or is stopped. */
 export async function followShard(
   shardId: string,
   start: StreamPosition,
@@ -91,7 +95,7 @@ export async function followShard(
         continue;
     }
     const { records, next } = step;
-    // Checkpoints and leases come back in the stream themselves: were that noted by another checkpoint, it would never end.
+    // Checkpoints and leases appear in the stream themselves. If they caused another checkpoint, it would never end.
     const isEmpty = records.every((record) => isRunnerItem(keyOfRecord(record)));
     if (records.length > 0) {
       metrics.add("Records", records.length);
@@ -100,7 +104,7 @@ export async function followShard(
       for (;;) {
         const { failedAt, cause } = await archive(records, shardId);
         if (failedAt === undefined) break;
-        // The checkpoint stays where it is until all of the batch is in the archive.
+        // The checkpoint is not moved until the whole batch is in the archive.
         if (once) return { kind: "failed", cause };
         await pause(backOffMs(failures++));
         if (ends()) return { kind: "stopped" };
@@ -130,7 +134,7 @@ function backOffMs(failures: number): number {
   return Math.min(BUSY_MAX_MS, POLL_MS * 2 ** Math.min(failures, 10));
 }
 
-/** Waits, but no longer than until one of the signals. */
+/** Waits, at most until one of the signals. */
 export async function paused(clock: Clock, ms: number, signals: readonly AbortSignal[]): Promise<void> {
   await clock.sleep(ms, AbortSignal.any([...signals])).catch(() => {});
 }

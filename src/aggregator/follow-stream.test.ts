@@ -9,7 +9,7 @@ import { SimulatedClock } from "../testing/simulated-clock.ts";
 import { followStream, type StreamFollowerParts } from "./follow-stream.ts";
 import { createLog } from "./log.ts";
 import { Metrics } from "./metrics.ts";
-import { type StreamRecord, sequenceOf } from "./stream-record.ts";
+import { type StreamRecord, sequenceOf } from "./stream-source.ts";
 
 const T0 = Date.UTC(2026, 2, 15);
 
@@ -17,7 +17,7 @@ class World {
   readonly clock = new SimulatedClock(T0);
   readonly stream: SimulatedStream;
   readonly checkpoints = new SimulatedCheckpoints();
-  /** What was archived, shard and sequence, in order; repetitions too. */
+  /** The archived records, shard and sequence, in order; repetitions too. */
   readonly archived: string[] = [];
   readonly appended: string[] = [];
   readonly metrics = new Metrics();

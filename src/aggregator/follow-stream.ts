@@ -6,21 +6,21 @@ import { planShards, type StreamView, startOf } from "./plan-shards.ts";
 import type { StreamShard } from "./stream-source.ts";
 
 export interface StreamFollowerParts extends FollowParts {
-  /** The name of this runner; no other has it. */
+  /** The unique name of this runner. */
   readonly runner: string;
-  /** Where there is no checkpoint. */
+  /** The start of a shard without a checkpoint. */
   readonly from: "oldest" | "latest";
 }
 
-/** Between two looks at shards and leases; sooner when a shard ends. */
+/** The pause between two looks at shards and leases; a shard that ends shortens it. */
 const LOOK_MS = 10_000;
 const LOOK_ONCE_MS = 250;
-/** `once`: so often the list of shards is asked for in vain. */
+/** With `once`, the run ends after this many failures to list the shards. */
 const LOOKS_FAILED_MAX = 5;
 
 /**
- * Follows a stream together with whatever other runners there are. Resolves when it is told to stop, when the stream was
- * switched off and is read to its end ("over"), and with `once` when it is read to where it ends now.
+ * Follows a stream together with other runners. Resolves when it is stopped, when the stream was turned off and is read
+ * to its end ("over"), and with `once` when it is read to its current end.
  */
 export async function followStream(parts: StreamFollowerParts): Promise<"stopped" | "over" | "caughtUp"> {
   return new StreamFollower(parts).run();
@@ -34,9 +34,9 @@ interface Work {
 class StreamFollower {
   readonly #parts: StreamFollowerParts;
   readonly #working = new Map<string, Work>();
-  /** `once`: shards that are done as far as this run is concerned. */
+  /** With `once`: shards that are done for this run. */
   readonly #caughtUp = new Set<string>();
-  /** When leases of others end, as it was when they were first seen, by shard. */
+  /** The end of other runners' leases when they were first seen, by shard. */
   readonly #foreign = new Map<string, number>();
   #wake = new AbortController();
   #failure: { readonly cause: unknown } | undefined;
@@ -74,7 +74,7 @@ class StreamFollower {
     }
   }
 
-  /** Looks at shards and leases, and begins or ends what follows from it. An answer ends the run. */
+  /** Looks at shards and leases, and begins or ends following shards. An answer ends the run. */
   async #look(): Promise<"over" | "caughtUp" | undefined> {
     const { source, checkpoints, clock, once, runner } = this.#parts;
     const { shards, isOver } = await source.shards();
@@ -129,7 +129,7 @@ class StreamFollower {
     this.#wake.abort();
   }
 
-  /** A shard that is gone with records that nobody has read: one of the runners tells it. */
+  /** Gives up a shard that is gone with unread records. One runner reports it. */
   async #giveUp(id: string): Promise<void> {
     const { checkpoints, metrics, log } = this.#parts;
     if (this.#working.has(id) || !(await checkpoints.giveUp(id))) return;
@@ -137,7 +137,7 @@ class StreamFollower {
     log.warn("a shard expired before it was read to its end", { shard: id });
   }
 
-  /** Whether a living runner has the shard: one that has renewed its lease since it was first seen. */
+  /** True if a live runner has the shard: it has renewed its lease since it was first seen. */
   #isFollowed(id: string, checkpoint: Checkpoint | undefined): boolean {
     const { runner, clock } = this.#parts;
     if (checkpoint?.owner === undefined || checkpoint.owner === runner) return false;

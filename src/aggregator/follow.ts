@@ -1,3 +1,4 @@
+import { given } from "../domain/names/given.ts";
 import type { Clock } from "../ports/system.ts";
 import type { CheckpointStore } from "./checkpoints.ts";
 import { paused } from "./follow-shard.ts";
@@ -8,7 +9,7 @@ import type { StreamSource } from "./stream-source.ts";
 import type { SweepReport } from "./sweep.ts";
 import { type Archive, archiveBatch } from "./write-archive.ts";
 
-/** What a runner has done. */
+/** The work of a runner. */
 export interface FollowReport {
   /** Records of the stream that were read. */
   readonly records: number;
@@ -16,11 +17,11 @@ export interface FollowReport {
   readonly archived: number;
   /** Objects that could not be put into the archive; they were tried again. */
   readonly archiveFailures: number;
-  /** How often records of the stream were gone before they were read. */
+  /** The number of times that records of the stream expired before they were read. */
   readonly gaps: number;
   /** Other failures; the log has them. */
   readonly errors: number;
-  /** What the last sweep did. */
+  /** The report of the last sweep. */
   readonly sweep?: SweepReport;
 }
 
@@ -36,7 +37,7 @@ export interface FollowerParts {
   readonly runner: string;
   readonly once: boolean;
   readonly from: "oldest" | "latest";
-  /** Undefined: the stream is not read at all; a checkpoint that moves on would keep its events from an archive that comes later. */
+  /** Undefined: the stream is not read. A moving checkpoint would hide its events from an archive that is added later. */
   readonly stream:
     | {
         readonly archive: Archive;
@@ -51,7 +52,7 @@ export interface FollowerParts {
     | undefined;
   readonly metrics: Metrics;
   readonly log: Log;
-  /** Told once a minute, and at the end. */
+  /** Called once a minute, and at the end. */
   readonly onMetrics: (values: Readonly<Partial<Record<MetricName, number>>>) => void;
   readonly clock: Clock;
   /** A number in [0, 1). */
@@ -60,7 +61,7 @@ export interface FollowerParts {
 
 const METRICS_MS = 60_000;
 const SWEEP_MS = 3_600_000;
-/** Several runners do not sweep at the same moment. */
+/** Random delay, so that several runners do not sweep at the same time. */
 const SWEEP_SPREAD_MS = 300_000;
 
 /** Follows the stream and sweeps every hour, until it is stopped; with `once`, does both once. */
@@ -103,7 +104,7 @@ class FollowerLoop {
     return this.#report();
   }
 
-  /** The stream and the sweeps side by side; when one cannot go on, both end. */
+  /** Runs the stream and the sweeps in parallel; when one fails, both end. */
   async #both(): Promise<void> {
     const loops = [this.#follow(), this.#sweepHourly()].map((loop) =>
       loop.catch((error: unknown) => {
@@ -115,9 +116,9 @@ class FollowerLoop {
   }
 
   async #follow(): Promise<void> {
-    const { stream, runner, once, from, metrics, log, clock } = this.#parts;
+    const { stream, runner, once, log, clock } = this.#parts;
     if (stream === undefined) {
-      // Sweeps alone.
+      // Only sweeps run.
       if (!once) await paused(clock, Number.MAX_SAFE_INTEGER, [this.#stop.signal]);
       return;
     }
@@ -126,10 +127,12 @@ class FollowerLoop {
       const source = await stream.open();
       try {
         state = await followStream({
-          ...{ source, runner, once, from, metrics, log, clock },
+          ...this.#parts,
+          source,
           checkpoints: stream.checkpoints(source.label, runner),
           archive: (records, shardId) => archiveBatch(records, shardId, archive),
-          ...{ startedAtMs: clock.now(), stopping: this.#stop.signal },
+          startedAtMs: clock.now(),
+          stopping: this.#stop.signal,
         });
       } finally {
         source.close();
@@ -151,7 +154,7 @@ class FollowerLoop {
       }
       await paused(clock, SWEEP_MS + Math.floor(random() * SWEEP_SPREAD_MS), [signal]);
     }
-    // Without sweeps this ends at once, and the stream goes on.
+    // Without sweeps this returns at once, and the stream continues.
   }
 
   async #sweepNow(): Promise<void> {
@@ -177,10 +180,13 @@ class FollowerLoop {
 
   #report(): FollowReport {
     const total = (name: MetricName) => this.#totals.get(name) ?? 0;
-    return {
-      ...{ records: total("Records"), archived: total("Archived"), archiveFailures: total("ArchiveFailures") },
-      ...{ gaps: total("Gap"), errors: total("Errors") },
-      ...(this.#sweep === undefined ? {} : { sweep: this.#sweep }),
-    };
+    return given({
+      records: total("Records"),
+      archived: total("Archived"),
+      archiveFailures: total("ArchiveFailures"),
+      gaps: total("Gap"),
+      errors: total("Errors"),
+      sweep: this.#sweep,
+    });
   }
 }

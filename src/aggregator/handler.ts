@@ -2,7 +2,7 @@ import type { Clock } from "../ports/system.ts";
 import { type Log, wholeFault } from "./log.ts";
 import { emfLine, type Metrics } from "./metrics.ts";
 import { planArchive } from "./plan-archive.ts";
-import { createdAtMs, type StreamRecord, sequenceOf } from "./stream-record.ts";
+import { createdAtMs, type StreamRecord, sequenceOf } from "./stream-source.ts";
 import type { SweepReport } from "./sweep.ts";
 import { type Archive, archiveBatch } from "./write-archive.ts";
 
@@ -14,7 +14,7 @@ export interface AggregatorEvent {
 
 /** The part of Lambda's context that the function uses. */
 export interface AggregatorContext {
-  /** How long the invocation may still take, in ms. */
+  /** The time left for the invocation, in ms. */
   getRemainingTimeInMillis?(): number;
 }
 
@@ -31,24 +31,24 @@ export interface HandlerParts {
   readonly stack: string;
   /** Undefined: nothing is archived. */
   readonly archive: Archive | undefined;
-  /** Sweeps until then, and goes on next time. */
+  /** Sweeps until then; the next call continues. */
   readonly sweep: (untilMs: number) => Promise<SweepReport>;
   readonly metrics: Metrics;
   readonly log: Log;
-  /** Takes a line of metrics. */
+  /** Receives a line of metrics. */
   readonly write: (line: string) => void;
   readonly clock: Clock;
 }
 
 /**
- * So long before its end an invocation stops: what was done is then told. A quarter of its time at least, so that a sweep of a large table, which
- * uses what it may, stays below the duration that is worth an alarm.
+ * An invocation stops this long before its end, and reports its work. The margin is at least a quarter of its time, so
+ * that a sweep of a large table, which uses all of it, stays below the duration of the alarm.
  */
 const END_MARGIN_MS = 10_000;
-/** Where no context says how long there is. */
+/** The time without a context. */
 const TIME_DEFAULT_MS = 60_000;
 
-/** One function for both of its events. It never answers that something is archived which is not. */
+/** Handles both kinds of events. It never reports something as archived that is not. */
 export async function handle(
   event: AggregatorEvent,
   context: AggregatorContext,
@@ -84,6 +84,6 @@ async function handleBatch(
   }
   const { failedAt } = await archiveBatch(records, undefined, archive);
   if (failedAt === undefined) return { batchItemFailures: [] };
-  // Lambda comes again from the lowest sequence number that it is told: one says it all.
+  // Lambda repeats the batch from the lowest reported sequence number, so one is enough.
   return { batchItemFailures: [{ itemIdentifier: sequenceOf(records[failedAt]!) }] };
 }

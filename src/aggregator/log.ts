@@ -18,7 +18,7 @@ export interface Log {
 
 interface LogOptions {
   readonly level: LogLevel;
-  /** Takes one line, without its end. */
+  /** Receives one line, without its end. */
   readonly write: (line: string) => void;
   readonly now: () => number;
 }
@@ -38,13 +38,13 @@ export function checkLogLevel(level: string): LogLevel {
   throw new ValidationError("log_level_invalid", `The log level is ${shown(level)}; give ${LEVELS.join(", ")}.`);
 }
 
-/** What may be told of a fault at any level: its message might name an entity. */
+/** The parts of a fault for any log level. The message is left out, because it might name an entity. */
 export function faultFields(cause: unknown): Fields {
   if (!(cause instanceof Error)) return { error: typeof cause };
   return { error: cause.name, ...("code" in cause ? { code: cause.code } : {}) };
 }
 
-/** All of a fault, where nothing in it can name an entity. */
+/** All parts of a fault that cannot name an entity. */
 export function wholeFault(cause: unknown): Fields {
   return { ...faultFields(cause), reason: cause instanceof Error ? cause.message : String(cause) };
 }

@@ -1,4 +1,4 @@
-/** What the aggregator counts, with the unit that CloudWatch shows it in. */
+/** The metrics of the aggregator, with their units in CloudWatch. */
 export const UNITS = {
   Records: "Count",
   Archived: "Count",
@@ -16,7 +16,7 @@ export const UNITS = {
 /** A metric of the aggregator. */
 export type MetricName = keyof typeof UNITS;
 
-/** Counts since they were last told, and the latest of what is measured rather than counted. */
+/** Counts and measurements since the last `take`. */
 export class Metrics {
   #values = new Map<MetricName, number>();
 
@@ -24,12 +24,12 @@ export class Metrics {
     this.#values.set(name, (this.#values.get(name) ?? 0) + count);
   }
 
-  /** Of several measurements until the next time of telling, the highest counts. */
+  /** The highest measurement until the next `take` counts. */
   measure(name: MetricName, value: number): void {
     this.#values.set(name, Math.max(this.#values.get(name) ?? 0, value));
   }
 
-  /** What there is to tell; it begins anew after that. */
+  /** Returns the values and starts again. */
   take(): Readonly<Partial<Record<MetricName, number>>> {
     const taken = Object.fromEntries(this.#values);
     this.#values = new Map();
@@ -37,7 +37,7 @@ export class Metrics {
   }
 }
 
-/** A line in CloudWatch's embedded metric format: what Lambda prints so becomes metrics without a call. */
+/** A line in CloudWatch's embedded metric format: Lambda's output in this format becomes metrics without a call. */
 export function emfLine(
   values: Readonly<Partial<Record<MetricName, number>>>,
   { stack, nowMs }: { readonly stack: string; readonly nowMs: number },

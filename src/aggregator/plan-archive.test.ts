@@ -4,7 +4,7 @@ import { auditImage, change, type Remover, removal } from "../../test/aggregator
 import { SeededRandom } from "../testing/random.ts";
 import { identityOf } from "./archive-line.ts";
 import { planArchive } from "./plan-archive.ts";
-import type { StreamRecord } from "./stream-record.ts";
+import type { StreamRecord } from "./stream-source.ts";
 
 const ULID = "01HZZZZZZZZZZZZZZZZZZZZZZZ";
 const item = { namespaceId: "ns1", entityId: "key-1", eventId: ULID, timestamp: "2026-03-15T12:00:00.000Z" };
@@ -123,7 +123,7 @@ function randomStream(random: SeededRandom): { records: StreamRecord[]; expired:
   return { records, expired };
 }
 
-/** So many batches that cover everything together, in any order, most of it more than once. */
+/** Draws `count` batches that cover everything together, in any order, most of it more than once. */
 function coveringBatches(random: SeededRandom, length: number, count: number): [from: number, to: number][] {
   const batches: [number, number][] = [];
   // First in order, from end to end.

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
 import { type ArchiveLine, dayOf, identityOf, isAuditKey, lineOf } from "./archive-line.ts";
-import { createdAtMs, isExpiry, keyOfRecord, type StreamRecord, sequenceOf } from "./stream-record.ts";
+import { createdAtMs, isExpiry, keyOfRecord, type StreamRecord, sequenceOf } from "./stream-source.ts";
 
-/** What a batch of stream records puts into the archive. */
+/** The objects that a batch of stream records adds to the archive. */
 export interface ArchivePlan {
   /** One object for each day of its events. */
   readonly objects: readonly ArchiveObject[];
-  /** Positions in the batch of expired events that came without their content. The stream must have old images. */
+  /** Positions in the batch of expired events without content. The stream must have old images. */
   readonly unreadable: readonly number[];
 }
 
@@ -26,7 +26,7 @@ export interface ArchiveObject {
 }
 
 /**
- * Which objects of the archive a batch becomes: audit events that expired, by day. Events that were deleted by hand
+ * Plans the objects of the archive for a batch: expired audit events, by day. Events that were deleted by hand
  * are not archived. The same records always have the same plan. `shard` is the shard of the stream, if it is known; it
  * is part of the key because sequence numbers are ordered within a shard only. Without it the key has a digest of the
  * records.
@@ -66,7 +66,7 @@ interface Placed {
 }
 
 function objectOf(day: string, placed: readonly Placed[], shard: string | undefined): ArchiveObject {
-  // A batch may have a record twice; the first is as good as the second.
+  // A batch may have a record twice.
   const lines = new Map(placed.map(({ line }) => [identityOf(line), line]));
   const from = sequenceOf(placed[0]!.record);
   const to = sequenceOf(placed.at(-1)!.record);
@@ -80,10 +80,11 @@ function objectOf(day: string, placed: readonly Placed[], shard: string | undefi
   };
 }
 
-/** Under the prefix of the archive. */
+/** The folder of the events, below the prefix of the archive. */
 export const ARCHIVE_FOLDER = "audit/";
 
-// Two shards may have the same sequence numbers. Lambda does not say which shard a batch is of, so the records themselves do.
+// Two shards may have the same sequence numbers, and Lambda does not name the shard of a batch, so the key has a digest
+// of the records.
 function digestOf(placed: readonly Placed[]): string {
   const digest = createHash("sha256");
   for (const { record, line } of placed) digest.update(`${record.eventID ?? ""}\n${identityOf(line)}\n`);

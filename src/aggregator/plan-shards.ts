@@ -1,32 +1,32 @@
 import type { Checkpoint } from "./checkpoints.ts";
 import type { StreamPosition, StreamShard } from "./stream-source.ts";
 
-/** What a runner sees of a stream at one instant. */
+/** A runner's view of a stream at one instant. */
 export interface StreamView {
   readonly shards: readonly StreamShard[];
   readonly checkpoints: ReadonlyMap<string, Checkpoint>;
   /** Shards that this runner reads now. */
   readonly mine: ReadonlySet<string>;
-  /** Shards that it is done with, though they go on. */
+  /** Shards that it is done with, though they continue. */
   readonly done: ReadonlySet<string>;
   readonly runner: string;
-  /** How many runners there are, this one included. */
+  /** The number of runners, including this one. */
   readonly runners: number;
   readonly nowMs: number;
 }
 
 interface ShardPlan {
-  /** Shards that may be read: not done yet, their parents done or gone. */
+  /** Shards that may be read: not done yet, and their parents are done or gone. */
   readonly ready: readonly string[];
   /** Shards to begin with. */
   readonly take: readonly string[];
   /** Shards to leave to others. */
   readonly release: readonly string[];
-  /** Shards with a checkpoint that are gone with records nobody has read. */
+  /** Shards with a checkpoint that are gone with unread records. */
   readonly lost: readonly string[];
 }
 
-/** Who reads what: parents before their children, each runner at most its fair number of shards. */
+/** Distributes shards over runners: parents before their children, and at most a fair share for each runner. */
 export function planShards(view: StreamView): ShardPlan {
   const { shards, checkpoints, mine, done, runner, runners, nowMs } = view;
   const known = new Set(shards.map(({ id }) => id));
@@ -51,12 +51,13 @@ export function planShards(view: StreamView): ShardPlan {
 
 type ShardStart =
   | { readonly kind: "read"; readonly position: StreamPosition; readonly gap: boolean }
-  /** Nothing in it is wanted. */
+  /** Nothing in the shard is wanted. */
   | { readonly kind: "skip" };
 
 /**
- * Where to begin in a shard. `from` counts where there is no checkpoint; a child of a shard that was read is read from its
- * beginning. A gap: the stream was read before, and nothing of what was read then is left, so that more may have come between.
+ * The position to begin at in a shard. `from` applies without a checkpoint; a child of a shard that was read is read
+ * from its beginning. A gap: the stream was read before, and all of those records are gone, so others may have been
+ * missed.
  */
 export function startOf(shard: StreamShard, from: "oldest" | "latest", view: StreamView): ShardStart {
   const { checkpoints, shards } = view;
@@ -66,8 +67,8 @@ export function startOf(shard: StreamShard, from: "oldest" | "latest", view: Str
   if (from === "latest" && parent?.isFinished !== true) {
     return shard.isClosed ? { kind: "skip" } : { kind: "read", position: { kind: "latest" }, gap: false };
   }
-  // One shard in common, and whoever read it has seen what came after it.
-  // Where a shard was lost before its end, that is told already.
+  // A shard in common with earlier reads means no gap: its reader has seen the shards after it. Shards lost before
+  // their end are reported already.
   const isStrange =
     checkpoints.size > 0 &&
     [...checkpoints.values()].every(({ isFinished }) => isFinished) &&

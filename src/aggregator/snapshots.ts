@@ -1,6 +1,7 @@
 import type { Attributes } from "../adapters/dynamodb/codec.ts";
 import type { Records } from "../adapters/dynamodb/records.ts";
 import { putRecord, texts, updateRecord } from "../adapters/dynamodb/records-write.ts";
+import { Retention } from "../adapters/dynamodb/retention.ts";
 import {
   configKey,
   ENTITY_ID,
@@ -10,14 +11,13 @@ import {
   systemPk,
   TOTAL_EVENTS,
   TTL,
+  USAGE_KEPT_DAYS,
   usageIndexKeys,
   usageKey,
   WINDOW,
   WINDOW_START,
 } from "../adapters/dynamodb/schema.ts";
-import { UsageKept } from "../adapters/dynamodb/usage-kept.ts";
-import { type UsageSnapshot, windowStartMs } from "../domain/charge/usage.ts";
-import { countName } from "../domain/charge/usage-counters.ts";
+import { countName, type UsageSnapshot, windowStartMs } from "../domain/charge/usage.ts";
 import { ValidationError } from "../domain/names/errors.ts";
 import { shown } from "../domain/names/names.ts";
 import { pagesOf } from "../domain/names/paging.ts";
@@ -44,8 +44,8 @@ interface SnapshotParts {
 }
 
 /**
- * Copies closed hours and days into the layout that the original's readers know. Only what is closed is copied, which never
- * changes, so a copy that is made twice is the same. How far it got is noted for each namespace and window.
+ * Copies closed hours and days into the layout of the original's readers. Closed windows never change, so repeated
+ * copies are identical. The progress is recorded per namespace and window.
  */
 export function snapshotCopier(parts: SnapshotParts): (namespaceId: string, closedUntilMs: number) => Promise<void> {
   return async (namespaceId, closedUntilMs) => {
@@ -65,11 +65,9 @@ interface Copied {
 async function copy({ records, usage }: SnapshotParts, copied: Copied): Promise<void> {
   const { namespaceId, window, closedUntilMs } = copied;
   const key = { pk: systemPk(namespaceId), sk: "#SNAPSHOTS" };
-  const [noted, system] = await records.getAll([key, configKey(namespaceId, { level: "system" })], {
-    consistent: true,
-  });
-  // As long as what they are copies of.
-  const kept = new UsageKept();
+  const [noted, system] = await records.getAll([key, configKey(namespaceId, { level: "system" })]);
+  // Copies are kept as long as the usage itself.
+  const kept = new Retention(USAGE_KEPT_DAYS);
   kept.learn(system);
   const doneMs = Number(noted?.[window]?.N ?? closedUntilMs - kept.keptS * 1000);
   const toMs = windowStartMs(window, closedUntilMs);
@@ -89,7 +87,7 @@ async function copy({ records, usage }: SnapshotParts, copied: Copied): Promise<
   await records.transact([updateRecord(key, { set }, undefined)]);
 }
 
-/** Names that the original's layout has taken: a limit of such a name cannot be copied there. */
+/** Reserved names of the original's layout: a limit of such a name cannot be copied. */
 const TAKEN: ReadonlySet<string> = new Set([
   ...[ENTITY_ID, RESOURCE, WINDOW, WINDOW_START, TOTAL_EVENTS, TTL],
   ...["PK", "SK", "GSI1PK", "GSI1SK", "GSI2PK", "GSI2SK", "GSI3PK", "GSI3SK", "GSI4PK", "GSI4SK"],

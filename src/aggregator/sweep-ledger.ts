@@ -1,22 +1,24 @@
 import type { Attributes } from "../adapters/dynamodb/codec.ts";
 import type { Records } from "../adapters/dynamodb/records.ts";
-import { any, type Condition, isStill, missing, texts, updateRecord } from "../adapters/dynamodb/records-write.ts";
-import { OWNER, UNTIL } from "../adapters/dynamodb/schema.ts";
-import { runnerIndexKeys, sweepKey } from "../adapters/dynamodb/schema-runner.ts";
+import { isStill, texts, updateRecord } from "../adapters/dynamodb/records-write.ts";
+import { OWNER, REGISTRY, systemIndexKeys, UNTIL } from "../adapters/dynamodb/schema.ts";
+import { sweepKey } from "../adapters/dynamodb/schema-leases.ts";
+import { given } from "../domain/names/given.ts";
 import type { Clock } from "../ports/system.ts";
+import { isLeasable, leaseAttributes } from "./checkpoints.ts";
 
-/** Where a pass over all namespaces is. */
+/** The position of a pass over all namespaces. */
 export interface SweepPosition {
   /** When the pass began. */
   readonly startedAtMs: number;
   readonly afterHours: number;
-  /** The namespace it is in; undefined: at the beginning. */
+  /** The current namespace; undefined at the beginning. */
   readonly namespaceId: string | undefined;
-  /** The last bucket of it that is done. */
+  /** The last bucket that is done. */
   readonly key: string | undefined;
-  /** Of its buckets until there: the earliest hour that is still open, in hours since 1970. */
+  /** The earliest hour of its buckets so far that is still open, in hours since 1970. */
   readonly openHour: number | undefined;
-  /** One of them could not be closed. */
+  /** True if one of its buckets could not be closed. */
   readonly hasFailed: boolean;
 }
 
@@ -28,12 +30,12 @@ const OPEN_HOUR = "open_hour";
 const FAILED = "failed";
 const POSITION = [NAMESPACE, KEY, STARTED_AT, AFTER_HOURS, OPEN_HOUR, FAILED];
 
-/** Longer than any step takes. A sweep that was killed is gone on with after this. */
+/** Longer than any step takes. After this time a killed sweep is continued by another. */
 const LEASE_MS = 120_000;
 
 /**
- * Where the sweep is, in the table: one that was cut off is gone on with, and two do not do the same work. Two at once would
- * change nothing but the cost.
+ * The position of the sweep, in the table: an interrupted sweep is continued, and two sweeps do not repeat each other's
+ * work. Two at once would only cost more.
  */
 export class SweepLedger {
   readonly #records: Records;
@@ -46,33 +48,30 @@ export class SweepLedger {
     this.#clock = clock;
   }
 
-  /** Takes the sweep over; "busy": somebody else is at it. Undefined: a new pass begins. */
+  /** Takes over the sweep. "busy": another process has it. Undefined: a new pass begins. */
   async begin({ anew }: { readonly anew: boolean }): Promise<SweepPosition | undefined | "busy"> {
-    const owner = this.#owner;
-    const over: Condition = (e) => `${e.name(UNTIL)} < ${e.value({ N: String(this.#clock.now()) })}`;
-    const free = any(missing, isStill(OWNER, undefined), isStill(OWNER, { S: owner }), over);
-    const change = { set: { ...texts(runnerIndexKeys()), ...this.#lease() } };
+    const free = isLeasable(this.#owner, this.#clock.now());
+    const change = { set: { ...texts(systemIndexKeys(REGISTRY)), ...this.#lease() } };
     const reply = await this.#records.transact([updateRecord(sweepKey(), change, anew ? undefined : free)]);
     if (reply.kind === "failed") return "busy";
     return anew ? undefined : positionOf(await this.#records.get(sweepKey()));
   }
 
-  /** False: somebody else has taken it over. */
+  /** Saves the position. False: another process has taken over. */
   async save({ startedAtMs, afterHours, namespaceId, key, openHour, hasFailed }: SweepPosition): Promise<boolean> {
     const set: Attributes = {
       ...this.#lease(),
       [STARTED_AT]: { N: String(startedAtMs) },
       [AFTER_HOURS]: { N: String(afterHours) },
       [FAILED]: { BOOL: hasFailed },
-      ...(namespaceId === undefined ? {} : { [NAMESPACE]: { S: namespaceId } }),
-      ...(key === undefined ? {} : { [KEY]: { S: key } }),
+      ...texts(given({ [NAMESPACE]: namespaceId, [KEY]: key })),
       ...(openHour === undefined ? {} : { [OPEN_HOUR]: { N: String(openHour) } }),
     };
     const remove = POSITION.filter((name) => !(name in set));
     return this.#write({ set, remove });
   }
 
-  /** The pass is whole: the next sweep begins a new one. */
+  /** Ends the pass; the next sweep begins a new one. */
   async finish(): Promise<void> {
     await this.#write({ remove: [OWNER, UNTIL, ...POSITION] });
   }
@@ -83,7 +82,7 @@ export class SweepLedger {
   }
 
   #lease(): Attributes {
-    return { [OWNER]: { S: this.#owner }, [UNTIL]: { N: String(this.#clock.now() + LEASE_MS) } };
+    return leaseAttributes(this.#owner, this.#clock.now() + LEASE_MS);
   }
 
   async #write(change: Parameters<typeof updateRecord>[1]): Promise<boolean> {

@@ -1,27 +1,78 @@
 import { inChunks } from "../adapters/dynamodb/paging.ts";
+import { namespaceIndex, type Records } from "../adapters/dynamodb/records.ts";
 import { keyIn } from "../adapters/dynamodb/records-write.ts";
-import { GSI4PK, GSI4SK, NAMESPACE_INDEX, parseItemKey } from "../adapters/dynamodb/schema.ts";
-import { putClosedUntil, readClosedUntil } from "../adapters/dynamodb/usage-closed.ts";
-import { UsedResources } from "../adapters/dynamodb/usage-resources.ts";
+import { DELETING_PREFIX, entityPk, parseItemKey } from "../adapters/dynamodb/schema.ts";
+import { putClosedUntil, readClosedUntil, UsedResources } from "../adapters/dynamodb/usage-resources.ts";
 import { ItemUnreadable } from "../domain/bucket/item-unreadable.ts";
 import { HOUR_MS, hourOf } from "../domain/charge/usage.ts";
 import type { Namespace } from "../domain/config/namespace.ts";
+import { given } from "../domain/names/given.ts";
 import type { ItemKey } from "../ports/item-store.ts";
-import type { HourCloser } from "../protocol/usage/close-hours.ts";
-import { faultFields } from "./log.ts";
-import type { SweepPosition } from "./sweep-ledger.ts";
-import { finishDeletions, finishPurge } from "./sweep-leftovers.ts";
-import type { SweepParts } from "./sweep-parts.ts";
+import type { Clock } from "../ports/system.ts";
+import type { HourCloser, ShardClosed } from "../protocol/usage/close-hours.ts";
+import { faultFields, type Log } from "./log.ts";
+import type { Metrics } from "./metrics.ts";
+import type { SweepLedger, SweepPosition } from "./sweep-ledger.ts";
 
-/** What a sweep did. */
+/** The operations of the sweep on one namespace. */
+export interface SweepScope {
+  /** Undefined: the original keeps its usage. */
+  readonly hours: HourCloser | undefined;
+  /** Finishes the deletion, if one is under way. */
+  finishDeletion(entityId: string): Promise<void>;
+}
+
+export interface SweepParts {
+  readonly records: Records;
+  readonly ledger: SweepLedger;
+  /** All namespaces, including deleted ones, ordered by id. */
+  readonly namespaces: () => AsyncIterable<Namespace>;
+  readonly scope: (namespaceId: string) => SweepScope;
+  /** Finishes the interrupted purge of a namespace. */
+  readonly finishPurge: (namespace: Namespace) => Promise<void>;
+  /** Copies closed hours for the original's readers; undefined: no copies. */
+  readonly copySnapshots: ((namespaceId: string, closedUntilMs: number) => Promise<void>) | undefined;
+  /** An hour is closed this many hours after its end. */
+  readonly afterHours: number;
+  /** Begins a new pass, whatever another sweep is doing. */
+  readonly anew: boolean;
+  /** The sweep stops at this time; the next one continues. */
+  readonly untilMs: number;
+  readonly stopping: AbortSignal;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/** Finishes interrupted deletions of entities; returns their number. */
+async function finishDeletions(namespaceId: string, { records, scope, log }: SweepParts): Promise<number> {
+  const marked = records.query(namespaceIndex(namespaceId, { prefix: DELETING_PREFIX }));
+  let count = 0;
+  for await (const item of marked) {
+    const entityId = keyIn(item).pk.slice(entityPk(namespaceId, "").length);
+    // It removes only what is still marked.
+    await scope(namespaceId).finishDeletion(entityId);
+    log.debug("deletion finished", { namespace: namespaceId, entity: entityId });
+    count += 1;
+  }
+  return count;
+}
+
+async function finishPurge(namespace: Namespace, { finishPurge: finish, log }: SweepParts): Promise<number> {
+  await finish(namespace);
+  log.info("purge finished", { namespace: namespace.id });
+  return 1;
+}
+
+/** The result of a sweep. */
 export interface SweepReport {
-  /** Whether it went through every namespace. If not, the next sweep goes on where this one stopped. */
+  /** True where it covered every namespace. If not, the next sweep continues where this one stopped. */
   readonly complete: boolean;
   /** Shards of buckets that it looked at. */
   readonly bucketsSwept: number;
   /** Hours of usage that it closed. */
   readonly hoursClosed: number;
-  /** How often it halved the shards of an idle bucket. */
+  /** The number of times it halved the shards of an idle bucket. */
   readonly shardsJoined: number;
   /** Interrupted deletions of entities that it finished. */
   readonly deletionsFinished: number;
@@ -35,8 +86,8 @@ export interface SweepReport {
   readonly closedUntilMs?: number;
 }
 
-/** One pass over all namespaces, or as much of it as there is time for. */
-export async function sweepAll(parts: SweepParts): Promise<SweepReport> {
+/** One pass over all namespaces, as far as the time allows. */
+export function sweepAll(parts: SweepParts): Promise<SweepReport> {
   return new Sweep(parts).run();
 }
 
@@ -48,15 +99,13 @@ const JOINS_MAX = 5;
 class Sweep {
   readonly #parts: SweepParts;
   readonly #counts = {
-    ...{
-      bucketsSwept: 0,
-      hoursClosed: 0,
-      shardsJoined: 0,
-      deletionsFinished: 0,
-      purgesFinished: 0,
-      failures: 0,
-      shardsUnreadable: 0,
-    },
+    bucketsSwept: 0,
+    hoursClosed: 0,
+    shardsJoined: 0,
+    deletionsFinished: 0,
+    purgesFinished: 0,
+    failures: 0,
+    shardsUnreadable: 0,
   };
   #position: SweepPosition;
 
@@ -74,9 +123,9 @@ class Sweep {
     }
     this.#position = found ?? this.#beginning();
     const complete = await this.#pass().catch(async (error: unknown) => {
-      // The next one need not wait for the lease to end.
+      // Release the lease, so that the next sweep need not wait.
       await ledger.release().catch(() => {});
-      // How old what is closed has become is worth an alarm most of all where no sweep comes to its end.
+      // The age of the last closed hour matters most for alarms when no sweep finishes.
       await this.#closedUntil().catch(() => {});
       throw error;
     });
@@ -87,7 +136,7 @@ class Sweep {
     metrics.add("ShardsJoined", this.#counts.shardsJoined);
     if (this.#counts.failures > 0) metrics.add("Errors", this.#counts.failures);
     if (this.#counts.shardsUnreadable > 0) metrics.add("ShardsUnreadable", this.#counts.shardsUnreadable);
-    const report = { complete, ...this.#counts, ...(closedUntilMs === undefined ? {} : { closedUntilMs }) };
+    const report = given({ complete, ...this.#counts, closedUntilMs });
     log.info("swept", report);
     return report;
   }
@@ -95,18 +144,19 @@ class Sweep {
   async #pass(): Promise<boolean> {
     const { namespaces, log } = this.#parts;
     for await (const namespace of namespaces()) {
-      const { namespaceId } = this.#position;
-      // They come in the order of their ids; those before are done.
+      const { namespaceId, startedAtMs, afterHours } = this.#position;
+      // Namespaces are ordered by id; earlier ones are done.
       if (namespaceId !== undefined && namespace.id < namespaceId) continue;
-      if (namespaceId !== namespace.id)
-        this.#position = { ...this.#beginning(), ...this.#pinned(), namespaceId: namespace.id };
+      if (namespaceId !== namespace.id) {
+        this.#position = { ...this.#beginning(), startedAtMs, afterHours, namespaceId: namespace.id };
+      }
       if (this.#isOver() || !(await this.#namespace(namespace))) return false;
       log.debug("namespace swept", { namespace: namespace.id });
     }
     return true;
   }
 
-  /** False: no time is left, or somebody else has taken over. */
+  /** False: no time is left, or another process has taken over. */
   async #namespace(namespace: Namespace): Promise<boolean> {
     const { scope } = this.#parts;
     if (namespace.status === "purging") {
@@ -131,12 +181,8 @@ class Sweep {
 
   async *#buckets(namespaceId: string): AsyncGenerator<ItemKey> {
     const { key: after = "BUCKET#" } = this.#position;
-    const keys = this.#parts.records.query({
-      index: NAMESPACE_INDEX,
-      partition: [GSI4PK, namespaceId],
-      range: { name: GSI4SK, from: after, to: "BUCKET$" },
-      keysOnly: true,
-    });
+    const range = { from: after, to: "BUCKET$" };
+    const keys = this.#parts.records.query(namespaceIndex(namespaceId, range));
     for await (const item of keys) {
       const parsed = parseItemKey(keyIn(item));
       if (parsed === undefined || parsed.key.operation !== undefined) continue;
@@ -146,34 +192,23 @@ class Sweep {
   }
 
   async #close(namespaceId: string, shards: readonly ItemKey[]): Promise<void> {
-    const { scope, clock, log } = this.#parts;
+    const { scope, clock } = this.#parts;
     const { hours } = scope(namespaceId);
     if (hours === undefined) return;
     const { afterHours } = this.#position;
     const answers = await hours.close(shards, { nowMs: clock.now(), afterHours });
     let { openHour, hasFailed } = this.#position;
-    // Whether all shards of a bucket in shards that are among these have been idle for a while.
+    // Buckets with several shards, and whether their shards among these have all been idle.
     const split = new Map<string, { readonly bucket: ItemKey["bucket"]; isIdle: boolean }>();
     const damaged = new Set<string>();
     for (const [i, answer] of answers.entries()) {
       const key = shards[i]!;
       this.#counts.bucketsSwept += 1;
-      if (answer.kind === "unreadable") {
-        // What it has counted is on no sheet, so the namespace is not closed beyond it.
+      if (answer.kind === "unreadable" || answer.kind === "failed") {
+        // Its counts are on no sheet, so the namespace is not closed beyond it.
         hasFailed = true;
-        this.#counts.failures += 1;
-        this.#counts.shardsUnreadable += 1;
-        damaged.add(key.bucket.id);
-        const { shard, attribute } = answer.cause;
-        log.error("a bucket is damaged", { namespace: namespaceId, shard, attribute, ...faultFields(answer.cause) });
-        log.debug("bucket", shardFields(key));
-        continue;
-      }
-      if (answer.kind === "failed") {
-        hasFailed = true;
-        this.#counts.failures += 1;
-        log.warn("a bucket could not be closed", { namespace: namespaceId, ...faultFields(answer.cause) });
-        log.debug("bucket", shardFields(key));
+        if (answer.kind === "unreadable") damaged.add(key.bucket.id);
+        this.#noteFailed(namespaceId, key, answer);
         continue;
       }
       if (answer.kind === "gone") continue;
@@ -194,7 +229,22 @@ class Sweep {
     this.#position = { ...this.#position, key: shardText(shards.at(-1)!), openHour, hasFailed };
   }
 
-  /** Another shard of the bucket may be damaged: that is told when its turn comes. */
+  #noteFailed(
+    namespace: string,
+    { bucket, shard }: ItemKey,
+    answer: Extract<ShardClosed, { kind: "unreadable" | "failed" }>,
+  ): void {
+    const { log } = this.#parts;
+    const fault = { namespace, ...faultFields(answer.cause) };
+    this.#counts.failures += 1;
+    if (answer.kind === "unreadable") {
+      this.#counts.shardsUnreadable += 1;
+      log.error("a bucket is damaged", { ...fault, shard, attribute: answer.cause.attribute });
+    } else log.warn("a bucket could not be closed", fault);
+    log.debug("bucket", { entity: bucket.entityId, resource: bucket.resource, shard });
+  }
+
+  /** Another shard of the bucket may be damaged; it is reported when it is closed. */
   async #joined(hours: HourCloser, bucket: ItemKey["bucket"]): Promise<boolean> {
     try {
       return await hours.joinIdle(bucket, this.#parts.clock.now());
@@ -204,7 +254,7 @@ class Sweep {
     }
   }
 
-  /** All buckets of a namespace were gone through. */
+  /** Ends the pass over the buckets of a namespace. */
   async #closed(namespaceId: string, resources: UsedResources): Promise<void> {
     const { records, copySnapshots, clock } = this.#parts;
     const { startedAtMs, afterHours, openHour, hasFailed } = this.#position;
@@ -216,7 +266,7 @@ class Sweep {
     await copySnapshots?.(namespaceId, untilMs);
   }
 
-  /** Up to where every namespace is closed; one that never was counts from when it was made. */
+  /** The instant up to which every namespace is closed; one that never was counts from its creation. */
   async #closedUntil(): Promise<number | undefined> {
     const { namespaces, scope, records, metrics, clock } = this.#parts;
     let earliestMs: number | undefined;
@@ -232,7 +282,7 @@ class Sweep {
     return isKnown ? earliestMs : undefined;
   }
 
-  /** One namespace's trouble does not keep the others from being swept. */
+  /** A failure in one namespace does not stop the sweep of the others. */
   async #counted(what: "purgesFinished" | "deletionsFinished", work: () => Promise<number>): Promise<void> {
     try {
       const done = await work();
@@ -253,16 +303,6 @@ class Sweep {
     const none = { namespaceId: undefined, key: undefined, openHour: undefined, hasFailed: false };
     return { startedAtMs: clock.now(), afterHours, ...none };
   }
-
-  /** What holds for a whole pass. */
-  #pinned(): Pick<SweepPosition, "startedAtMs" | "afterHours"> {
-    const { startedAtMs, afterHours } = this.#position;
-    return { startedAtMs, afterHours };
-  }
-}
-
-function shardFields({ bucket, shard }: ItemKey) {
-  return { entity: bucket.entityId, resource: bucket.resource, shard };
 }
 
 /** The sort key of a bucket's shard in the index of its namespace. */

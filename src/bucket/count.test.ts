@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
-import { type Count, countOfText, plus, tokensOfCount } from "./count.ts";
+import { fc } from "../../test/properties.ts";
+import { type Count, countOfText, plus, tokensOfCount } from "./integers.ts";
 
 test("a sum of counts is exact past 2^53, and a number again where it comes back below", () => {
   fc.assert(

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { magnitude, safeInteger } from "../../test/limits/arbitraries.ts";
 import { ceilDiv, floorDiv, lesser } from "../../test/limits/exact-bucket.ts";
+import { fc } from "../../test/properties.ts";
 import { addMulDiv, divCeil, divFloor, gapMulDivCeil, mulDivCeil, mulMod } from "./integers.ts";
 
 const anySafe = fc.oneof(

@@ -42,7 +42,8 @@ export function mulDivCeil(a: number, b: number, carry: number, d: number): numb
   const product = a * b;
   // The product alone must be exact: taking the carry off a rounded one can land below 2^53 again, a unit wrong.
   if (product <= Number.MAX_SAFE_INTEGER) return divCeil(product - carry, d);
-  // As in `addMulDiv`. What is taken out is a whole number, so the rest alone is rounded; less the carry it may be negative.
+  // This splits as `addMulDiv` does. The part that is taken out is a whole number, so only the rest is rounded; less the carry it may be
+  // negative.
   const whole = Math.floor(a / d);
   const rest = (a - whole * d) * b;
   const grown = whole * b;
@@ -63,4 +64,44 @@ export function gapMulDivCeil(to: number, from: number, b: number, carry: number
 function ceilOf(numerator: bigint, d: number): number {
   const exact = (numerator + BigInt(d) - 1n) / BigInt(d);
   return exact > BigInt(Number.MAX_SAFE_INTEGER) ? Number.POSITIVE_INFINITY : Number(exact);
+}
+
+/**
+ * A sum of millitokens, exact however large: a number while it is a safe integer, a bigint beyond. Usage of an hour has no other
+ * bound: a soft limit and a bypass let everything through.
+ */
+export type Count = number | bigint;
+
+function exactCount(value: bigint): Count {
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : value;
+}
+
+export function plus(a: Count, b: Count): Count {
+  if (typeof a === "number" && typeof b === "number") {
+    const sum = a + b;
+    if (Number.isSafeInteger(sum)) return sum;
+  }
+  return exactCount(BigInt(a) + BigInt(b));
+}
+
+export function times(a: number, b: number): Count {
+  const product = a * b;
+  return Number.isSafeInteger(product) ? product : exactCount(BigInt(a) * BigInt(b));
+}
+
+export function minus(count: Count): Count {
+  return count === 0 ? 0 : -count;
+}
+
+/** The count in tokens, exact up to 2^53 - 1 whole ones; beyond that the nearest number. */
+export function tokensOfCount(milli: Count): number {
+  if (typeof milli === "number") return milli / 1000;
+  // Divide first: as a number of millitokens it would be rounded.
+  return Number(milli / 1000n) + Number(milli % 1000n) / 1000;
+}
+
+/** Reads a decimal text; undefined if it is not one. */
+export function countOfText(text: string): Count | undefined {
+  return /^-?\d{1,60}$/.test(text) ? exactCount(BigInt(text)) : undefined;
 }

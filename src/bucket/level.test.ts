@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { anyTerms, magnitude, thousandths } from "../../test/limits/arbitraries.ts";
 import { floorDiv, lesser } from "../../test/limits/exact-bucket.ts";
+import { fc } from "../../test/properties.ts";
 import type { Balance, Terms } from "./balance.ts";
 import { levelMilli, rebase, refilledMilli, wholeTokens } from "./level.ts";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { anyTerms, magnitude } from "../../test/limits/arbitraries.ts";
 import { ceilDiv } from "../../test/limits/exact-bucket.ts";
+import { fc } from "../../test/properties.ts";
 import type { Balance, Terms } from "./balance.ts";
-import { dripMs, elapsedUntil } from "./retry-after.ts";
+import { dripMs, elapsedUntil } from "./level.ts";
 import { take } from "./take.ts";
 
 const perMinute = (tokens: number): Terms => ({

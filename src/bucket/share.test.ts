@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { safeInteger } from "../../test/limits/arbitraries.ts";
-import { share } from "./share.ts";
+import { fc } from "../../test/properties.ts";
+import { share } from "./balance.ts";
 
 function shares(whole: number, count: number): number[] {
   return Array.from({ length: count }, (_, index) => share(whole, index, count));

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { thousandths, usualTerms } from "../../test/limits/arbitraries.ts";
 import { ExactBucket, unitsPerMilliOf } from "../../test/limits/exact-bucket.ts";
+import { fc } from "../../test/properties.ts";
 import { type Balance, DEBT_MAX_MILLI, type Terms } from "./balance.ts";
 import { levelMilli, rebase } from "./level.ts";
 import { credit, debit, take } from "./take.ts";

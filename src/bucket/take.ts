@@ -10,15 +10,17 @@ export function take(balance: Balance, terms: Terms, elapsedMs: number, amountMi
   return left === Number.NEGATIVE_INFINITY ? undefined : left;
 }
 
-/** The same with `-Infinity` for undefined, for takes in memory: V8 allocates none of its numbers where it can only answer a number. */
+/**
+ * Like `take`, with `-Infinity` for undefined, for takes in memory: V8 does not allocate a number where a function only returns
+ * numbers.
+ */
 export function takeOrShort(balance: Balance, terms: Terms, elapsedMs: number, amountMilli: number): number {
   const refilled = drippedMilli(balance, terms, elapsedMs);
   const left = Math.min(balance.tokensMilli, terms.capacityMilli - refilled) - amountMilli;
-  // What is left at that time is `left + refilled`; it must not be less than nothing.
   return left + refilled >= 0 ? left : Number.NEGATIVE_INFINITY;
 }
 
-/** Like `take`, but so much must be left. */
+/** Like `take`, but at least `floorMilli` must be left. */
 export function takeAbove(
   floorMilli: number,
   balance: Balance,
@@ -36,10 +38,7 @@ export function debit(balance: Balance, terms: Terms, elapsedMs: number, amountM
   return debited(balance, terms, elapsedMs, amountMilli);
 }
 
-/**
- * Tokens after giving `amountMilli` back. There is no cap: what rises over the brim is cut off by the next take, and a
- * cap here would need the time.
- */
+/** Tokens after giving `amountMilli` back. There is no cap: the next take cuts the overflow off, and a cap here would need the time. */
 export function credit(balance: Balance, amountMilli: number): number {
   return Math.min(Number.MAX_SAFE_INTEGER, balance.tokensMilli + amountMilli);
 }
@@ -53,7 +52,7 @@ function debited(balance: Balance, terms: Terms, elapsedMs: number, amountMilli:
   return tokensMilli;
 }
 
-// A saturated refill would place the brim too high, and the difference would be spent a second time.
+// A saturated refill would place the capacity too high, and the difference would be spent a second time.
 function drippedMilli(balance: Balance, terms: Terms, elapsedMs: number): number {
   const refilled = refilledMilli(balance.remainder, terms, elapsedMs);
   if (refilled === Number.MAX_SAFE_INTEGER) throw tooOld(elapsedMs);

@@ -1,22 +1,20 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { CustomResource, Fn } from "aws-cdk-lib";
+import { CustomResource, Fn, Stage } from "aws-cdk-lib";
 import { Grant, type IGrantable } from "aws-cdk-lib/aws-iam";
 import type { CfnFunction } from "aws-cdk-lib/aws-lambda";
 import { Asset } from "aws-cdk-lib/aws-s3-assets";
 import { CfnInclude } from "aws-cdk-lib/cloudformation-include";
 import { Construct } from "constructs";
 import { ValidationError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import { checkNamespace } from "../domain/names/names.ts";
-import { checkedOptions, hasAggregator, hasProvisioner } from "../infra/check-options.ts";
-import { PARAMETERS } from "../infra/parameters.ts";
 import { type PolicyName, policyDocument } from "../infra/policies.ts";
-import type { StackOptions } from "../infra/stack-options.ts";
-import { templateOf } from "../infra/template.ts";
+import { checkedOptions, hasAggregator, hasProvisioner, type StackOptions } from "../infra/stack-options.ts";
+import { PARAMETERS, type Template, templateOf } from "../infra/template.ts";
 import { cfnTemplateOf } from "../manifest/cfn-template.ts";
 import type { Manifest } from "../manifest/manifest.ts";
-import { OWN_KEY, OWN_PARAMETERS, OWN_TABLE, withOwnParts } from "./own-table.ts";
 
 /** The parts of the stack: the options of `template()`, with CDK's own types where CDK has some. */
 export interface RateLimiterProps
@@ -35,10 +33,10 @@ export interface RateLimiterProps
    * Default: none.
    */
   readonly namespaces?: readonly string[];
-  /** The same as `auditArchival`. Default: `true`. */
+  /** Another name of `auditArchival`. Default: `true`. */
   readonly archive?: boolean;
   /**
-   * Whether logical ids are those of `template()`. With `false`, one CDK stack can have several limiters. Default:
+   * Keeps the logical ids of `template()`. With `false`, one CDK stack can have several limiters. Default:
    * `true`.
    */
   readonly preserveLogicalIds?: boolean;
@@ -49,7 +47,7 @@ export interface RateLimiterProps
   readonly codeFolder?: string;
 }
 
-/** As much of a table of CDK's as is needed; `Table` and `TableV2` have it. */
+/** The part of a CDK table that is needed; `Table` and `TableV2` have it. */
 export interface OwnTable {
   /** Its name. */
   readonly tableName: string;
@@ -59,13 +57,13 @@ export interface OwnTable {
   readonly tableStreamArn?: string | undefined;
 }
 
-/** As much of a key of CDK's as is needed. */
+/** The part of a CDK key that is needed. */
 export interface OwnKey {
   /** Its ARN. */
   readonly keyArn: string;
 }
 
-/** In which namespaces to grant something. */
+/** The namespaces of a grant. */
 export interface GrantOptions {
   /** The id of one namespace. Default: all of them. */
   readonly namespaceId?: string;
@@ -75,18 +73,18 @@ export interface GrantOptions {
 export interface LimitsOptions {
   /** The namespace. Default: the one that the manifest names, else `default`. */
   readonly namespace?: string;
-  /** Whether pieces of other owners are taken over. Default: `false`. */
+  /** Takes over pieces of other owners. Default: `false`. */
   readonly takeOver?: boolean;
   /**
-   * Whether pieces that are no longer declared are deleted, entities with their buckets and usage. With `false` they
+   * Deletes pieces that are no longer declared, entities with their buckets and usage. With `false` they
    * stay without an owner, also when the resource is deleted. Default: `true`.
    */
   readonly prune?: boolean;
 }
 
-/** What the entry point gives: where the code lies, and how manifests are read. */
+/** The parts that the entry point hands in: this package's own code of the functions, and the reader of manifests. */
 interface ConstructParts {
-  readonly codeFolder: string;
+  readonly code: (name: "aggregator" | "provisioner") => Uint8Array;
   readonly parse: (text: string) => Manifest;
 }
 
@@ -104,46 +102,34 @@ export class RateLimiterConstruct extends Construct {
 
   constructor(scope: Construct, id: string, props: RateLimiterProps, parts: ConstructParts) {
     super(scope, id);
-    const {
-      tableName,
-      table,
-      encryptionKey,
-      namespaces = [],
-      archive,
-      preserveLogicalIds = true,
-      codeFolder,
-      ...rest
-    } = props;
+    const { tableName, table, encryptionKey, namespaces = [], archive, codeFolder, ...others } = props;
+    const { preserveLogicalIds = true, ...rest } = others;
     const options = checkedOptions({
       ...rest,
-      // Stands for the assets that take its place: with their code the functions set the table up.
+      // Assets take its place. With their code the functions set up the table.
       codeBucket: "zae-limiter-assets",
-      ...(tableName === undefined ? {} : { name: tableName }),
-      ...(archive === undefined ? {} : { auditArchival: archive }),
-      ...(table === undefined ? {} : ownTable(table)),
-      ...(encryptionKey === undefined ? {} : { kmsKeyArn: OWN_KEY }),
+      ...given({ name: tableName, auditArchival: archive, kmsKeyArn: encryptionKey && KEY }),
+      ...(table && ownTable(table)),
     });
     const made = templateOf(options);
-    const { Metadata: _, ...bare } = table === undefined && encryptionKey === undefined ? made : withOwnParts(made);
+    const hasOwn = table !== undefined || encryptionKey !== undefined;
+    const { Metadata: _, ...bare } = hasOwn ? withOwnParts(made) : made;
     const values = Object.keys(made.Parameters).map((name) => [name, PARAMETERS[name]?.value(options)]);
-    const own =
-      table === undefined && encryptionKey === undefined
-        ? {}
-        : {
-            [OWN_PARAMETERS.name]: table?.tableName ?? "",
-            [OWN_PARAMETERS.arn]: table?.tableArn ?? "",
-            [OWN_PARAMETERS.stream]: table?.tableStreamArn ?? "",
-            [OWN_PARAMETERS.key]: encryptionKey?.keyArn ?? "",
-          };
+    const own = {
+      [OWN_PARAMETERS.name]: table?.tableName ?? "",
+      [OWN_PARAMETERS.arn]: table?.tableArn ?? "",
+      [OWN_PARAMETERS.stream]: table?.tableStreamArn ?? "",
+      [OWN_PARAMETERS.key]: encryptionKey?.keyArn ?? "",
+    };
     this.#key = encryptionKey;
     this.template = withFileOf(bare, (templateFile) => {
-      const parameters = { ...Object.fromEntries(values), ...own };
+      const parameters = { ...Object.fromEntries(values), ...(hasOwn ? own : {}) };
       return new CfnInclude(this, "Stack", { templateFile, preserveLogicalIds, parameters });
     });
-    this.#parts = { ...parts, codeFolder: codeFolder ?? parts.codeFolder };
+    this.#parts = parts;
     this.#hasProvisioner = hasProvisioner(options);
-    if (hasAggregator(options)) this.#upload("AggregatorFunction", "aggregator");
-    if (hasProvisioner(options)) this.#upload("ProvisionerFunction", "provisioner");
+    if (hasAggregator(options)) this.#upload("AggregatorFunction", "aggregator", codeFolder);
+    if (hasProvisioner(options)) this.#upload("ProvisionerFunction", "provisioner", codeFolder);
     this.#register(namespaces);
     this.tableName = table?.tableName ?? this.template.getResource("RateLimitsTable").ref;
     this.tableArn =
@@ -186,7 +172,7 @@ export class RateLimiterConstruct extends Construct {
         ...(options.prune === false ? { Prune: "false" } : {}),
       },
     });
-    // Its role, too: without it the function would be called before it may touch the table.
+    // The role is among them: without it the function would be called before it may touch the table.
     resource.node.addDependency(this.template);
     return resource;
   }
@@ -196,10 +182,8 @@ export class RateLimiterConstruct extends Construct {
     { namespaceId }: GrantOptions,
     names: { readonly all: PolicyName; readonly one: PolicyName },
   ): Grant {
-    const place = {
-      ...{ tableArn: this.tableArn, indexArns: `${this.tableArn}/index/*` },
-      ...(this.#key === undefined ? {} : { keyArn: this.#key.keyArn }),
-    };
+    const { tableArn } = this;
+    const place = { tableArn, indexArns: `${tableArn}/index/*`, ...given({ keyArn: this.#key?.keyArn }) };
     const name = namespaceId === undefined ? names.all : names.one;
     const grants = policyDocument(name, place, namespaceId).Statement.map(({ Action, Resource, Condition }) =>
       Grant.addToPrincipal({
@@ -221,17 +205,25 @@ export class RateLimiterConstruct extends Construct {
     this.template.getResource("PreparedTable").addPropertyOverride("Namespaces", [...namespaces]);
   }
 
-  #upload(logicalId: string, name: "aggregator" | "provisioner"): void {
-    const asset = new Asset(this, `${name}-code`, { path: join(this.#parts.codeFolder, `${name}.zip`) });
+  #upload(logicalId: string, name: "aggregator" | "provisioner", codeFolder: string | undefined): void {
+    const path = codeFolder === undefined ? this.#ownZip(name) : join(codeFolder, `${name}.zip`);
+    const asset = new Asset(this, `${name}-code`, { path });
     const resource = this.template.getResource(logicalId) as CfnFunction;
     resource.code = { s3Bucket: asset.s3BucketName, s3Key: asset.s3ObjectKey };
     asset.addResourceMetadata(resource, "Code");
   }
+
+  /** Writes this package's own code of a function into the output folder of the app: without staging CDK refers to the file there. */
+  #ownZip(name: "aggregator" | "provisioner"): string {
+    const { assetOutdir } = Stage.of(this) as Stage;
+    const file = join(assetOutdir, `zae-limiter-${name}.zip`);
+    writeFileSync(file, this.#parts.code(name));
+    return file;
+  }
 }
 
 function ownTable(table: OwnTable): { readonly tableArn: string; readonly streamArn?: string } {
-  const { tableArn, streamArn } = OWN_TABLE;
-  return table.tableStreamArn === undefined ? { tableArn } : { tableArn, streamArn };
+  return table.tableStreamArn === undefined ? { tableArn: ARN } : { tableArn: ARN, streamArn: STREAM };
 }
 
 /** CDK includes templates from files, which it has read once they are included. */
@@ -244,4 +236,50 @@ function withFileOf<Included>(template: object, include: (file: string) => Inclu
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+// A table or key of the user's is known only as a token. The template is made with these in its place, and then refers to parameters.
+const NAME = "zae-limiter-own-table";
+const ARN = `arn:aws:dynamodb:us-east-1:000000000000:table/${NAME}`;
+const STREAM = `${ARN}/stream/2026-01-01T00:00:00.000`;
+const KEY = "arn:aws:kms:us-east-1:000000000000:key/zae-limiter-own-key";
+
+/** Parameters of such a template, whose values are the tokens. */
+const OWN_PARAMETERS = { name: "OwnTableName", arn: "OwnTableArn", stream: "OwnStreamArn", key: "OwnKeyArn" } as const;
+
+/** Replaces the stand-ins of a template by references to parameters. */
+function withOwnParts(template: Template): Template {
+  const declared = { Type: "String", Default: "-" };
+  const Parameters = {
+    ...template.Parameters,
+    ...Object.fromEntries(Object.values(OWN_PARAMETERS).map((name) => [name, declared])),
+  };
+  return { ...(replaced(template) as Template), Parameters };
+}
+
+function replaced(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(replaced);
+  if (typeof value === "object" && value !== null) {
+    return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, replacedIn(key, each)]));
+  }
+  switch (value) {
+    case NAME:
+      return { Ref: OWN_PARAMETERS.name };
+    case ARN:
+      return { Ref: OWN_PARAMETERS.arn };
+    case STREAM:
+      return { Ref: OWN_PARAMETERS.stream };
+    case KEY:
+      return { Ref: OWN_PARAMETERS.key };
+    case `${ARN}/index/*`:
+      return { "Fn::Sub": `\${${OWN_PARAMETERS.arn}}/index/*` };
+    default:
+      return value;
+  }
+}
+
+/** Replaces the name in a text with placeholders by one more placeholder. */
+function replacedIn(key: string, value: unknown): unknown {
+  if (key !== "Fn::Sub" || typeof value !== "string") return replaced(value);
+  return value.replaceAll(NAME, () => `\${${OWN_PARAMETERS.name}}`);
 }

@@ -1,20 +1,20 @@
 import { DEFAULT_NAMESPACE } from "../domain/config/namespace.ts";
 import { LimiterError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import { type AddCheck, CHECKS, type Check } from "./check.ts";
-import type { CommandContext, GlobalOptions } from "./command.ts";
+import type { CommandContext } from "./command.ts";
 import { namespaceOf, openLimiter, timeoutOf } from "./on-store.ts";
-import { serviceUrl } from "./service-option.ts";
-import { chosenStore } from "./store-option.ts";
+import { chosenStore, serviceUrl } from "./store-option.ts";
 import type { StoreTarget } from "./stores.ts";
 
 /** Each thing that must be well, in the order in which one depends on the other. */
-export async function checksOf(context: CommandContext, options: GlobalOptions): Promise<readonly Check[]> {
+export async function checksOf(context: CommandContext): Promise<readonly Check[]> {
   const found: Check[] = [];
   const add = (name: Check["name"], ok: boolean, detail: string, remedy?: string) =>
-    found.push({ name, ok, detail, ...(remedy === undefined ? {} : { remedy }) });
-  const target = serviceUrl(options, context) === undefined ? chosenStore(options, context) : undefined;
-  if (target === undefined) await (await import("./service-checks.ts")).serviceChecks(context, options, add);
-  else await storeChecks(context, options, target, { found, add });
+    found.push(given({ name, ok, detail, remedy }));
+  const target = serviceUrl(context) === undefined ? chosenStore(context) : undefined;
+  if (target === undefined) await (await import("./service-checks.ts")).serviceChecks(context, add);
+  else await storeChecks(context, target, { found, add });
   const names: readonly string[] = [...CHECKS, ...(target?.checkNames ?? [])];
   const missing = names.filter((name) => found.every((check) => check.name !== name));
   const unknown = missing.map((name) => ({ name, ok: null, detail: "skipped: an earlier check failed" }));
@@ -23,15 +23,14 @@ export async function checksOf(context: CommandContext, options: GlobalOptions):
 
 async function storeChecks(
   context: CommandContext,
-  options: GlobalOptions,
   target: StoreTarget,
   { found, add }: { readonly found: readonly Check[]; readonly add: AddCheck },
 ): Promise<void> {
-  const timeoutMs = timeoutOf(options);
-  const namespace = namespaceOf(context, options);
+  const timeoutMs = timeoutOf(context);
+  const namespace = namespaceOf(context);
   try {
     await target.checkFirst?.(timeoutMs, add);
-    const limiter = await openLimiter(context, options, namespace);
+    const limiter = await openLimiter(context, namespace);
     try {
       const { id } = await limiter.getNamespace(namespace);
       add("store", true, `${target.name} answers`);

@@ -1,50 +1,47 @@
-import type { CommandFile, CommandGroup, GlobalOptions } from "./command.ts";
+import type { CommandGroup, CommandRow } from "./command.ts";
 
 /** One command of the tool. */
 export interface CommandEntry {
   /** The words that call it. */
   readonly path: readonly string[];
   readonly summary: string;
-  readonly load: () => Promise<CommandFile<GlobalOptions>>;
+  readonly load: () => Promise<CommandRow>;
   /** Not shown in help. */
   readonly hidden?: true;
 }
 
-/** A command, or the file of several. Each is loaded with whatever it imports only when it is called. */
-type Load = () => Promise<CommandFile<GlobalOptions> | CommandGroup>;
+/** Loads a file of commands, with all that it imports, when one of them is called: its exports, or a group of them, by their words. */
+type Load = () => Promise<object>;
 
-const init: Load = async () => (await import("./commands/init.ts")).init;
-const doctor: Load = async () => (await import("./commands/doctor.ts")).doctor;
-const sweep: Load = async () => (await import("./commands/sweep.ts")).sweep;
-const version: Load = async () => (await import("./commands/version.ts")).version;
-const completion: Load = async () => (await import("./commands/completion.ts")).completion;
+const init: Load = () => import("./commands/init.ts");
+const sweep: Load = () => import("./commands/sweep.ts");
+const completion: Load = () => import("./commands/completion.ts");
+const acquire: Load = () => import("./commands/acquire.ts");
+const explain: Load = () => import("./commands/explain.ts");
+const watch: Load = () => import("./commands/watch.ts");
+const copy: Load = () => import("./commands/copy.ts");
+const migrate: Load = () => import("./commands/migrate.ts");
+const serve: Load = () => import("./commands/serve.ts");
+const proxy: Load = () => import("./commands/proxy.ts");
+const replay: Load = () => import("./commands/replay.ts");
+const loadtest: Load = () => import("./commands/loadtest.ts");
 const entity: Load = async () => (await import("./commands/entity.ts")).ENTITY_COMMANDS;
 const resource: Load = async () => (await import("./commands/resource.ts")).RESOURCE_COMMANDS;
 const plan: Load = async () => (await import("./commands/plan.ts")).PLAN_COMMANDS;
 const policy: Load = async () => (await import("./commands/policy.ts")).POLICY_COMMANDS;
 const namespace: Load = async () => (await import("./commands/namespace.ts")).NAMESPACE_COMMANDS;
 const bucket: Load = async () => (await import("./commands/bucket.ts")).BUCKET_COMMANDS;
+const correction: Load = async () => (await import("./commands/correction.ts")).CORRECTION_COMMANDS;
 const usage: Load = async () => (await import("./commands/usage.ts")).USAGE_COMMANDS;
-const refusals: Load = async () => (await import("./commands/refusals.ts")).REFUSAL_COMMANDS;
 const lease: Load = async () => (await import("./commands/lease.ts")).LEASE_COMMANDS;
+const events: Load = async () => (await import("./commands/events-follow.ts")).EVENTS_COMMANDS;
+const edge: Load = async () => (await import("./commands/edge.ts")).EDGE_COMMANDS;
 const limits: Load = async () => (await import("./commands/limits.ts")).LIMITS_COMMANDS;
 const token: Load = async () => (await import("./commands/token.ts")).TOKEN_COMMANDS;
 const local: Load = async () => (await import("./commands/local.ts")).LOCAL_COMMANDS;
 const levels: Load = async () => (await import("./commands/levels.ts")).LEVEL_COMMANDS;
-const acquire: Load = async () => (await import("./commands/acquire.ts")).acquire;
-const available: Load = async () => (await import("./commands/available.ts")).available;
-const explain: Load = async () => (await import("./commands/explain.ts")).explain;
-const watch: Load = async () => (await import("./commands/watch.ts")).watch;
-const eventsFollow: Load = async () => (await import("./commands/events-follow.ts")).eventsFollow;
-const limitsApply: Load = async () => (await import("./commands/limits-apply.ts")).limitsApply;
 const audit: Load = async () => (await import("./commands/audit.ts")).AUDIT_COMMANDS;
 const stack: Load = async () => (await import("./commands/stack.ts")).STACK_COMMANDS;
-const migrate: Load = async () => (await import("./commands/migrate.ts")).migrate;
-const aggregate: Load = async () => (await import("./commands/aggregate.ts")).aggregate;
-const serve: Load = async () => (await import("./commands/serve.ts")).serve;
-const deploy: Load = async () => (await import("./commands/deploy.ts")).deploy;
-const update: Load = async () => (await import("./commands/deploy.ts")).update;
-const loadtestCommand: Load = async () => (await import("./commands/loadtest.ts")).loadtestCommand;
 
 /** Groups of commands. */
 export const GROUPS: Readonly<Record<string, string>> = {
@@ -54,8 +51,8 @@ export const GROUPS: Readonly<Record<string, string>> = {
   system: "Set and show the system-wide default limits",
   access: "Disable entities and resources, or bypass their limits",
   cascade: "Set and show whether parents are charged",
-  namespace: "Register, delete and recover namespaces (tenants)",
-  bucket: "List, show, reset and top up buckets",
+  namespace: "Register, freeze, delete and recover namespaces (tenants)",
+  bucket: "List, show, reset, top up and correct buckets",
   lease: "List, settle and roll back leases of a service",
   usage: "Show, sum, chart and export usage",
   refusals: "Show refused requests and the limits that refused them",
@@ -63,14 +60,15 @@ export const GROUPS: Readonly<Record<string, string>> = {
   audit: "List, follow and verify the audit log",
   local: "Run DynamoDB Local on this machine",
   limits: "Plan, apply and export limits declared in a file",
+  edge: "Check the file of an edge, and show what descriptors become",
   token: "Add, list and remove tokens of the HTTP service",
 };
 
 const ROWS: readonly (readonly [words: string, summary: string, load: Load])[] = [
   ["init", "Create the store, or upgrade a file to the newest schema", init],
-  ["doctor", "Check the store, namespace, schema, clock and permissions", doctor],
+  ["doctor", "Check the store, namespace, schema, clock and permissions", init],
   ["sweep", "Remove idle buckets and old records of a PostgreSQL store, to the end", sweep],
-  ["version", "Show the versions of the tool, Node and the store", version],
+  ["version", "Show the versions of the tool, Node and the store", init],
   ["completion", "Print a script for shell completion", completion],
   ["entity create", "Create an entity", entity],
   ["entity show", "Show an entity", entity],
@@ -115,42 +113,51 @@ const ROWS: readonly (readonly [words: string, summary: string, load: Load])[] =
   ["namespace list", "List namespaces", namespace],
   ["namespace show", "Show a namespace", namespace],
   ["namespace delete", "Delete a namespace; its data stays until it is purged", namespace],
+  ["namespace freeze", "Refuse all requests of a namespace, until it is unfrozen", namespace],
+  ["namespace unfreeze", "Let the requests of a frozen namespace through again", namespace],
   ["namespace recover", "Recover a deleted namespace", namespace],
   ["namespace orphans", "List deleted namespaces that still have data", namespace],
   ["namespace purge", "Delete the data of a deleted namespace permanently", namespace],
   ["acquire", "Acquire tokens", acquire],
-  ["available", "Show what an entity and its parents have left on a resource", available],
+  ["available", "Show what an entity and its parents have left on a resource", explain],
   ["explain", "Explain which limits apply, where they come from, and whether a request fits", explain],
   ["bucket show", "Show one bucket, without its parents", bucket],
   ["bucket list", "List buckets of an entity, a resource, or all", bucket],
   ["bucket reset", "Fill a bucket and cancel its debt", bucket],
   ["bucket top-up", "Add tokens to a bucket", bucket],
+  ["bucket charge", "Charge what was used without a lease", correction],
+  ["bucket give-back", "Give back what was not used, without a lease", correction],
   ["watch", "Watch buckets live", watch],
   ["usage list", "List usage by window", usage],
   ["usage summary", "Sum up usage over a time range", usage],
   ["usage totals", "Sum up usage for each entity or each resource", usage],
   ["usage export", "Export usage as CSV, NDJSON or JSON", usage],
   ["usage chart", "Draw usage as a chart in the terminal", usage],
-  ["refusals list", "List refusals by window", refusals],
-  ["refusals top", "Show who was refused most often", refusals],
+  ["refusals list", "List refusals by window", usage],
+  ["refusals log", "List refused requests one by one", usage],
+  ["refusals top", "Show who was refused most often", usage],
   ["lease list", "List open leases", lease],
   ["lease show", "Show a lease", lease],
   ["lease settle", "End a lease with the amounts actually used", lease],
   ["lease rollback", "End a lease and give everything back", lease],
-  ["events follow", "Follow acquires, refusals and changes as they happen", eventsFollow],
+  ["events follow", "Follow acquires, refusals and changes as they happen", events],
   ["audit list", "List changes, newest first", audit],
   ["audit follow", "Follow changes as they happen", audit],
   ["audit verify", "Verify that the archive is complete and undamaged", audit],
   ["limits validate", "Check a manifest without opening a store", limits],
   ["limits plan", "Show what applying a manifest would change", limits],
-  ["limits apply", "Apply a manifest to a namespace", limitsApply],
+  ["limits apply", "Apply a manifest to a namespace", limits],
   ["limits diff", "Show what changed since the last apply, and who changed it", limits],
   ["limits export", "Export a namespace as a manifest", limits],
   ["limits schema", "Print the JSON Schema of manifests", limits],
   ["limits cfn-template", "Print a manifest as a CloudFormation resource", limits],
+  ["copy", "Copy namespaces from one store to another, and compare them", copy],
   ["migrate", "Migrate a table from an earlier schema", migrate],
-  ["aggregate", "Archive audit events and sweep a table, without a Lambda function", aggregate],
+  ["aggregate", "Archive audit events and sweep a table, without a Lambda function", sweep],
   ["serve", "Serve limits over HTTP, with a dashboard", serve],
+  ["edge check", "Check an edge file", edge],
+  ["edge map", "Show what the descriptors of a call become", edge],
+  ["proxy", "Limit calls of language models on their way to the provider", proxy],
   ["token add", "Create a token for the HTTP service", token],
   ["token list", "List the tokens in a file", token],
   ["token remove", "Remove a token", token],
@@ -159,26 +166,22 @@ const ROWS: readonly (readonly [words: string, summary: string, load: Load])[] =
   ["local status", "Show whether and where DynamoDB Local is running", local],
   ["local env", "Print the environment variables for using DynamoDB Local", local],
   ["local logs", "Show the log of DynamoDB Local", local],
-  ["deploy", "Create or change a stack on AWS", deploy],
-  ["update", "Update a stack to this version, or change it", update],
+  ["deploy", "Create or change a stack on AWS", stack],
+  ["update", "Update a stack to this version, or change it", stack],
   ["status", "Show the parts of a stack and whether it is ready", stack],
   ["list", "List the stacks in a region", stack],
   ["check", "Check that client, table and functions are compatible", stack],
   ["delete", "Delete a stack; its table and archive stay", stack],
   ["template", "Print the CloudFormation template of a stack", stack],
   ["lambda-export", "Write the code of a Lambda function to a zip file", stack],
-  ["loadtest", "Load-test a store, and check that it never granted too much", loadtestCommand],
+  ["replay", "Show what other limits would have refused of recorded requests", replay],
+  ["loadtest", "Load-test a store, and check that it never granted too much", loadtest],
 ];
 
 export const COMMANDS: readonly CommandEntry[] = ROWS.map(([words, summary, load]) => ({
   path: words.split(" "),
   summary,
-  load: async () => {
-    const loaded = await load();
-    return "configure" in loaded
-      ? (loaded as CommandFile<GlobalOptions>)
-      : (loaded[words] as CommandFile<GlobalOptions>);
-  },
+  load: async () => ((await load()) as CommandGroup)[words] as CommandRow,
 }));
 
 const old = () => import("./old-spellings.ts");
@@ -202,7 +205,7 @@ export const HIDDEN: readonly CommandEntry[] = [
   oldSpelling(["entity", "reset"], async () => (await old()).oldReset),
   oldSpelling(["entity", "top-up"], async () => (await old()).oldTopUp),
   oldSpelling(["entity", "list-resources"], async () => (await old()).oldListResources),
-  oldSpelling(["upgrade"], async () => (await import("./commands/deploy.ts")).update),
+  oldSpelling(["upgrade"], async () => (await import("./commands/stack.ts")).update),
   oldSpelling(["cfn-template"], async () => (await import("./commands/stack.ts")).template),
 ];
 

@@ -10,8 +10,41 @@ import {
   ResourceDisabled,
   ValidationError,
 } from "../domain/names/errors.ts";
-import { besidesStacks } from "./stack-words.ts";
-import { WAYS_OF_COMMANDS } from "./ways.ts";
+import { accessAtInWords, type Ways } from "../domain/names/shown.ts";
+
+/** Top-level words that are about stacks on AWS, and the commands on a store that may have been meant. */
+const STACK_WORDS: Readonly<Record<string, string>> = {
+  status: "doctor",
+  check: "doctor",
+  list: "entity list, resource list, plan list, namespace list, bucket list, usage list, refusals list or audit list",
+  delete: "entity delete, plan delete or namespace delete",
+};
+
+/** What somebody may have meant who has a store and no stack; empty for a word that is not about stacks. */
+export function besidesStacks(word: string): string {
+  const others = STACK_WORDS[word];
+  return others === undefined ? "" : `\`${word}\` is for stacks on AWS; on a store, use ${others}.`;
+}
+
+/** For those who read a message on the command line. */
+const WAYS_OF_COMMANDS: Ways = {
+  createEntity: "`zae-limiter entity create`",
+  updateEntity: "`zae-limiter entity update`",
+  createPlan: "`zae-limiter plan create`",
+  updatePlan: "`zae-limiter plan update`",
+  setSomeLimits:
+    "`zae-limiter entity set-limits`, `zae-limiter resource set-defaults` or `zae-limiter system set-defaults`",
+  limitsInRequest: "",
+  setAccess: "`zae-limiter access set enforce`",
+  registerNamespace: "`zae-limiter namespace register`",
+  deleteNamespace: "`zae-limiter namespace delete`",
+  recoverNamespace: "`zae-limiter namespace recover`",
+  unfreezeNamespace: "`zae-limiter namespace unfreeze`",
+  listOrphans: "`zae-limiter namespace orphans`",
+  resetBucket: "`zae-limiter bucket reset` without --limit",
+  ofText: () => "",
+  accessAt: accessAtInWords,
+};
 
 /** How a command ends. */
 export const EXIT = { done: 0, refused: 1, usage: 2, store: 3, missing: 4, defect: 70 } as const;

@@ -1,12 +1,13 @@
-import { isMoney } from "../domain/limits/money-words.ts";
+import { everyText, isMoney, waitText } from "../domain/limits/durations.ts";
 import type { Explanation, LevelExplanation, LimitExplanation } from "../entry/index.ts";
-import { everyText, limitText, tokensText, waitText } from "./limit-print.ts";
+import { limitEndText, limitText, tokensText } from "./limit-text.ts";
+import { endText } from "./until.ts";
 
 /** What happened to a caller, in sentences that can be read aloud. */
 export function explainText(explanation: Explanation, consume: Readonly<Record<string, number>> | undefined): string {
   const { entityId, resource, outcome, levels } = explanation;
-  if (outcome === "disabled") return `${entityId} may take nothing from ${resource}: ${disabledText(levels)}.`;
-  const bypass = levels[0]?.access === "bypass" ? ` ${entityId} bypasses its limits.` : "";
+  if (outcome === "disabled") return `${entityId} may take nothing from ${resource}: ${disabledText(explanation)}.`;
+  const bypass = levels[0]?.access === "bypass" ? ` ${entityId} bypasses its limits${bypassEnd(levels[0])}.` : "";
   if (consume === undefined) return `${entityId} may take ${mostText(levels)} from ${resource} now.${bypass}`;
   const asked = listOf(Object.entries(consume).map(([measure, tokens]) => amountText(measure, tokens)));
   switch (outcome) {
@@ -82,12 +83,18 @@ function amountText(measure: string, tokens: number): string {
   return `${tokensText(measure, tokens)}${isMoney(measure) ? " of" : ""} ${measure}`;
 }
 
-function disabledText(levels: readonly LevelExplanation[]): string {
+function disabledText({ levels, frozen }: Explanation): string {
+  if (frozen !== undefined) return `the namespace is frozen${frozen.reason === undefined ? "" : ` (${frozen.reason})`}`;
   const level = levels.find(({ access }) => access === "disabled");
   if (level === undefined) return "it is disabled";
-  const { entityId, accessSource } = level;
-  if (accessSource === "resource") return "the resource is disabled for every entity";
-  return accessSource === "entity" ? `${entityId} is disabled on it` : `${entityId} is disabled on everything`;
+  const { entityId, accessSource, accessUntilMs } = level;
+  const end = accessUntilMs === undefined ? "" : ` until ${endText(accessUntilMs)}`;
+  if (accessSource === "resource") return `the resource is disabled for every entity${end}`;
+  return `${entityId} is disabled on ${accessSource === "entity" ? "it" : "everything"}${end}`;
+}
+
+function bypassEnd({ accessUntilMs }: LevelExplanation): string {
+  return accessUntilMs === undefined ? "" : ` until ${endText(accessUntilMs)}`;
 }
 
 function listOf(parts: readonly string[]): string {
@@ -164,8 +171,9 @@ function clockText(ms: number): string {
 export function definitionText(explained: LimitExplanation): string {
   const { definition, inWindow, toppedUp, notified = [], neverCharged = false } = explained;
   const told = `${notified.length === 0 ? "" : ` (${toldText(notified)})`}${neverCharged ? " (nothing ever charged)" : ""}`;
+  const ends = explained.untilMs === undefined ? "" : ` (${limitEndText(explained)})`;
   const window = inWindow ? " (a window is open)" : "";
-  return `${limitText(definition)}${window}${toppedUp > 0 ? ` (${tokensText(definition.name, toppedUp)} topped up)` : ""}${told}`;
+  return `${limitText(definition)}${ends}${window}${toppedUp > 0 ? ` (${tokensText(definition.name, toppedUp)} topped up)` : ""}${told}`;
 }
 
 /** `80 % told`, `80, 95 % told`. */

@@ -3,8 +3,8 @@ import { TOTAL_RESOURCE } from "../domain/config/totals.ts";
 import type { Limit } from "../domain/limits/limit.ts";
 import { mergedLimits, sourceOf } from "../domain/limits/merged-limits.ts";
 import { NotFoundError } from "../domain/names/errors.ts";
-import { type CommandLimiter, levelsOf } from "./command-limiter.ts";
-import { limitText } from "./limit-print.ts";
+import { limitText } from "./limit-text.ts";
+import { type CommandLimiter, levelsOf } from "./on-store.ts";
 
 /** A limit of a level after the one that is set, which no longer applies on a resource. */
 interface HiddenLimit {

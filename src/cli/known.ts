@@ -1,23 +1,17 @@
-import { Option } from "commander";
 import { TOTAL_RESOURCE } from "../domain/config/totals.ts";
 import { NotFoundError } from "../domain/names/errors.ts";
-import type { Entity } from "../entry/index.ts";
-import type { CommandLimiter } from "./command-limiter.ts";
-import { nearText } from "./on-store.ts";
+import { alsoOf } from "../engine/acquire/also.ts";
+import type { Entity, Plan } from "../entry/index.ts";
+import { type CommandLimiter, nearText } from "./on-store.ts";
 
-/** What a command is about to write under. */
+/** The entity or resource that a command is about to write under. */
 interface Named {
   readonly entityId?: string | undefined;
   readonly resource?: string | undefined;
   readonly allowUnknown?: boolean | undefined;
 }
 
-/** The way past `requireKnown`. */
-export function allowUnknownOption(): Option {
-  return new Option("--allow-unknown", "accept an entity or resource that does not exist yet");
-}
-
-/** How many names are read to find a near one. */
+/** At most this many names are read to find a near one. */
 const NAMES_MAX = 1_000;
 
 /**
@@ -42,24 +36,66 @@ export async function requireKnown(
   }
 }
 
-/** The entity, which must have been created. */
-export async function requireEntity(limiter: CommandLimiter, id: string): Promise<Entity> {
+/** Refuses a request if its own part or a further one names an unknown entity or resource. */
+export async function requireAllKnown(
+  limiter: CommandLimiter,
+  request: Parameters<typeof alsoOf>[0] & Pick<Named, "allowUnknown">,
+): Promise<void> {
+  const { entityId, resource, allowUnknown } = request;
+  await requireKnown(limiter, { entityId, resource, allowUnknown });
+  for (const part of alsoOf(request)) {
+    const isOwn = part.entityId === entityId;
+    await requireKnown(limiter, { entityId: isOwn ? undefined : part.entityId, resource: part.resource, allowUnknown });
+  }
+}
+
+/** Reads something. Where it is missing, answers what `instead` does, or undefined. */
+export async function unlessMissing<Value, Other = undefined>(
+  code: string,
+  read: Promise<Value>,
+  instead?: () => Promise<Other>,
+): Promise<Value | Other> {
   try {
-    return await limiter.getEntity(id);
+    return await read;
   } catch (error) {
-    if (error instanceof NotFoundError && error.code === "entity_not_found") throw await entityMissing(limiter, id);
+    if (error instanceof NotFoundError && error.code === code) return instead?.() as Promise<Other>;
     throw error;
   }
 }
 
-/** The same of a parent that is to be. */
+/** The entity; undefined: nobody created it. */
+export function entityOf(limiter: CommandLimiter, id: string): Promise<Entity | undefined> {
+  return unlessMissing("entity_not_found", limiter.getEntity(id));
+}
+
+/** The entity, which must have been created. */
+export function requireEntity(limiter: CommandLimiter, id: string): Promise<Entity> {
+  return unlessMissing("entity_not_found", limiter.getEntity(id), async () => {
+    throw await entityMissing(limiter, id);
+  });
+}
+
+/** Throws where an entity that is to be a parent has not been created. */
 export async function requireParent(limiter: CommandLimiter, id: string): Promise<void> {
-  try {
-    await requireEntity(limiter, id);
-  } catch (error) {
-    if (!(error instanceof NotFoundError) || error.code !== "entity_not_found") throw error;
-    throw new NotFoundError("parent_not_found", error.message.replace("entity", "parent"));
-  }
+  if ((await entityOf(limiter, id)) !== undefined) return;
+  const { message } = await entityMissing(limiter, id);
+  throw new NotFoundError("parent_not_found", message.replace("entity", "parent"));
+}
+
+/** The plan, which must be there. */
+export function requirePlan(limiter: CommandLimiter, id: string): Promise<Plan> {
+  return unlessMissing("plan_not_found", limiter.getPlan(id), async () => {
+    const known = (await limiter.listPlans({ limit: NAMES_MAX })).map((plan) => plan.id);
+    throw new NotFoundError(
+      "plan_not_found",
+      `There is no plan "${id}"${nearText(id, known)} Create it with \`zae-limiter plan create ${id}\`.`,
+    );
+  });
+}
+
+/** Resources with defaults, for near names. */
+export async function resourcesOf(limiter: CommandLimiter): Promise<readonly string[]> {
+  return limiter.listResources({ limit: NAMES_MAX });
 }
 
 async function entityMissing(limiter: CommandLimiter, id: string): Promise<NotFoundError> {
@@ -71,15 +107,9 @@ async function entityMissing(limiter: CommandLimiter, id: string): Promise<NotFo
 }
 
 async function isKnownEntity(limiter: CommandLimiter, id: string, resource: string | undefined): Promise<boolean> {
-  try {
-    await limiter.getEntity(id);
-    return true;
-  } catch (error) {
-    if (!(error instanceof NotFoundError)) throw error;
-  }
+  if ((await entityOf(limiter, id)) !== undefined) return true;
   if ((await limiter.listLimits(id, { limit: 1 })).length > 0) return true;
-  if (resource === undefined) return false;
-  return (await limiter.listBuckets({ entityId: id, resource, limit: 1 })).length > 0;
+  return resource !== undefined && (await limiter.listBuckets({ entityId: id, resource, limit: 1 })).length > 0;
 }
 
 async function isKnownResource(limiter: CommandLimiter, resource: string): Promise<boolean> {
@@ -88,9 +118,4 @@ async function isKnownResource(limiter: CommandLimiter, resource: string): Promi
   if (Object.keys(await limiter.getPolicy({ resource })).length > 0) return true;
   if ((await limiter.listEntitiesWithLimits(resource, { limit: 1 })).length > 0) return true;
   return (await limiter.listBuckets({ resource, limit: 1 })).length > 0;
-}
-
-/** Resources with defaults, for near names. */
-export async function resourcesOf(limiter: CommandLimiter): Promise<readonly string[]> {
-  return limiter.listResources({ limit: NAMES_MAX });
 }

@@ -1,41 +1,42 @@
-import type { Command } from "commander";
 import type { ConfigScope, StoredConfig } from "../domain/config/config.ts";
 import { limitsChanged } from "../domain/config/config-change.ts";
+import { type ShownConfig, shownConfig } from "../domain/config/overrides.ts";
 import type { Limit } from "../domain/limits/limit.ts";
 import { NotFoundError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import { checkLevelOptions } from "../engine/limiter/level-options.ts";
 import type { SetOptions } from "../entry/index.ts";
-import { confirmed } from "./ask.ts";
-import { checkedLimits } from "./checked-limits.ts";
-import {
-  type CommandContext,
-  type CommandFile,
-  type CommandGroup,
-  examples,
-  type GlobalOptions,
-  repeated,
+import type {
+  ALLOW_UNKNOWN,
+  CommandContext,
+  CommandGroup,
+  CommandRow,
+  OptionRow,
+  OptionsOf,
+  Usage,
 } from "./command.ts";
-import { type CommandLimiter, levelsOf } from "./command-limiter.ts";
 import { EXIT, UsageError } from "./exit-code.ts";
 import { hiddenBy, hiddenText, lostText } from "./hidden-limits.ts";
-import { limitsOf } from "./limit-text.ts";
-import { onStore } from "./on-store.ts";
-import { principalOf } from "./principal.ts";
-import { isJson, printChange, printValue } from "./print.ts";
-import { levelBlock } from "./show-limits.ts";
+import { levelBlock, limitsOf } from "./limit-text.ts";
+import { type CommandLimiter, levelsOf, onStore } from "./on-store.ts";
+import { show } from "./plain-commands.ts";
+import { confirmed, isJson, printChange } from "./print.ts";
+import type { LevelAccess } from "./service-client.ts";
+import { principalOf } from "./store-option.ts";
+import { END_OPTIONS, endOf, endText, storedOf } from "./until.ts";
 import { choiceOf } from "./values.ts";
 
 /** A level of limits, which commands set, get and delete. */
 export interface Level {
   readonly group: "entity" | "plan" | "resource" | "system";
   readonly what: "limits" | "totals" | "defaults";
-  /** Of the system there is none. `aboutSet`: for `set`, where that says more. */
+  /** The system has none. `aboutSet` is for `set`, where that says more. */
   readonly argument?: { readonly name: string; readonly about: string; readonly aboutSet?: string };
-  /** What `-r` says, where the level may be on a resource: for `set`, and for the others. */
+  /** The help of `-r`, where the level may be on a resource: for `set`, and for the others. */
   readonly resource?: { readonly aboutSet: string; readonly about: string };
   readonly examples: {
     readonly set: readonly string[];
-    /** Of `get` and `delete`. */
+    /** The example of `get` and `delete`. */
     readonly other: string;
   };
   scopeOf(id: string, resource: string | undefined): ConfigScope;
@@ -49,35 +50,51 @@ export interface Level {
     verb: "set" | "get" | "delete",
   ): Promise<void>;
   readonly set?: {
-    /** In the help, options of how limits go with others come after the limits. */
+    /** In the help, the flags come after the limits. */
     readonly flagsLast?: true;
-    readonly options?: (command: Command) => unknown;
+    readonly options?: readonly OptionRow[];
     readonly exitCodes?: string;
-    /** In place of limits alone. */
+    /** Takes the place of setting limits alone. */
     run?(context: CommandContext, options: SetLevelOptions): Promise<number>;
   };
-  /** That nothing is set there. */
+  /** The words for a level where nothing is set. */
   readonly none?: {
-    /** Of the help. */
+    /** In the exit codes of the help. */
     readonly short: string;
     text(id: string, on: string): string;
-    /** After `get`. */
+    /** The end of the message after `get`. */
     remedy(limiter: CommandLimiter, id: string): string | Promise<string>;
   };
-  /** What is deleted, in the question and when it is done; by default its title. */
+  /** The words for the level in the question before a deletion, and after it. Default: its title. */
   readonly deleted?: { readonly question: string; readonly done: string };
 }
 
-/** What every command that sets limits takes: how they go with other levels, and when they are set. */
-export interface SetLevelOptions extends GlobalOptions {
-  readonly inherit?: boolean;
-  readonly appliesTo?: string;
-  readonly ifAbsent?: boolean;
-  readonly limit?: readonly string[];
-  readonly soft?: readonly string[];
-  readonly resource?: string;
-  readonly allowUnknown?: boolean;
+const LIMIT = ["-l, --limit <limit>", "such as rpm:1000/min:1500; repeated", "list"] as const;
+const SOFT = ["--soft <name>", "a limit that is counted but never refuses; repeated", "list"] as const;
+const FLAGS = [
+  ["--inherit", "keep limits of less specific levels, except those of the same name"],
+  [
+    "--applies-to <everyone|callers>",
+    "callers: only the entity that makes a request, not its parents; default everyone",
+  ],
+  ["--if-absent", "set them only if none are set"],
+  ...END_OPTIONS,
+  ["--keep-override", "limits that have an end go on to it, and these count afterwards"],
+] as const satisfies readonly OptionRow[];
+
+function resourceOption(about: string | undefined) {
+  return about === undefined ? [] : ([["-r, --resource <resource>", about]] as const);
 }
+
+const OVERRIDE = ["--override", "end only limits that have an end; those that were set before count again"] as const;
+
+/** Options of every command about a level. */
+export type SetLevelOptions = OptionsOf<
+  [
+    ...[typeof LIMIT, typeof SOFT, ...typeof FLAGS, typeof ALLOW_UNKNOWN, typeof OVERRIDE],
+    ...ReturnType<typeof resourceOption>,
+  ]
+>;
 
 /** `set-…`, `get-…` and `delete-…` of a level. */
 export function levelCommands(level: Level): CommandGroup {
@@ -89,105 +106,122 @@ export function levelCommands(level: Level): CommandGroup {
   };
 }
 
-function setCommand(level: Level): CommandFile<SetLevelOptions> {
-  const { flagsLast, options: more, exitCodes, run } = level.set ?? {};
+function setCommand(level: Level): CommandRow {
+  const { flagsLast, options: more = [], exitCodes, run } = level.set ?? {};
+  const resource = resourceOption(level.resource?.aboutSet);
+  const options = flagsLast ? [...resource, LIMIT, SOFT, ...FLAGS] : [...FLAGS, LIMIT, ...resource, SOFT];
   return {
-    configure: (command) => {
-      if (level.argument !== undefined) argumentOf(command, level.argument, "set");
-      const limit = () => command.option("-l, --limit <limit>", "such as rpm:1000/min:1500; repeated", repeated);
-      const soft = () =>
-        command.option("--soft <name>", "a limit that is counted but never refuses; repeated", repeated);
-      const flags = () => levelFlags(command);
-      const resource = () => resourceOf(command, level.resource?.aboutSet);
-      for (const add of flagsLast ? [resource, limit, soft, flags] : [flags, limit, resource, soft]) add();
-      more?.(command);
-      command.addHelpText("after", examples(...level.examples.set.map((rest) => lineOf(level, "set", rest))));
-      if (exitCodes !== undefined) command.addHelpText("after", `\nExit codes: ${exitCodes}.\n`);
-    },
-    run: (context, options, [id = ""]) => {
+    ...argumentsOf(level, "set"),
+    options: [...options, ...more],
+    examples: level.examples.set.map((rest) => lineOf(level, "set", rest)),
+    notes: exitCodes === undefined ? [] : [`Exit codes: ${exitCodes}.`],
+    run: (context, options: SetLevelOptions, [id = ""]) => {
       if (run !== undefined) return run(context, options);
       const limits = givenLimits(options);
+      const flags = flagsOf(options);
       const scope = level.scopeOf(id, options.resource);
-      return onStore(context, options, async (limiter) => {
+      return onStore(context, async (limiter) => {
         await level.require?.(limiter, id, options, "set");
-        return setLevel(context, options, limiter, { scope, limits, title: level.titleOf(id, onText(options)) });
+        const title = level.titleOf(id, onText(options));
+        return setLevel(context, limiter, { scope, limits, title, flags });
       });
     },
   };
 }
 
-function getCommand(level: Level): CommandFile<SetLevelOptions> {
-  return {
-    configure: (command) => configureOther(command, level, "get", ""),
-    run: (context, options, [id = ""]) =>
-      onStore(context, options, async (limiter) => {
-        await level.require?.(limiter, id, options, "get");
-        const scope = level.scopeOf(id, options.resource);
-        const config = await (await levelsOf(limiter)).get(scope);
-        if (!isDeletable(config) && config.usageKeptDays === undefined) {
-          throw await noneAt(level, limiter, id, options, "get");
-        }
-        const { level: _, ...where } = scope;
-        const title = level.titleOf(id, onText(options));
-        await printValue(context, options, { ...where, ...config }, () => levelBlock(title, config));
-        return EXIT.done;
-      }),
-  };
+function getCommand(level: Level): CommandRow {
+  return show({
+    ...usageOf(level, "get"),
+    read: (options: SetLevelOptions, [id = ""]) => ({ id, options }),
+    get: async (limiter, { id, options }) => {
+      await level.require?.(limiter, id, options, "get");
+      const scope = level.scopeOf(id, options.resource);
+      const config = await (await levelsOf(limiter)).get(scope);
+      if (!isDeletable(config) && config.usageKeptDays === undefined) {
+        throw await noneAt(level, limiter, id, options, "get");
+      }
+      return { ...placeOf(scope), ...config };
+    },
+    text: (config, _, { id, options }) => levelBlock(level.titleOf(id, onText(options)), config),
+  });
 }
 
-function deleteCommand(level: Level): CommandFile<SetLevelOptions> {
+function deleteCommand(level: Level): CommandRow {
   return {
-    configure: (command) => configureOther(command, level, "delete", " --yes"),
-    run: (context, options, [id = ""]) =>
-      onStore(context, options, async (limiter) => {
+    ...usageOf(level, "delete"),
+    run: (context, options: SetLevelOptions, [id = ""]) =>
+      onStore(context, async (limiter) => {
         await level.require?.(limiter, id, options, "delete");
         const levels = await levelsOf(limiter);
         const scope = level.scopeOf(id, options.resource);
         const none = () => noneAt(level, limiter, id, options, "delete");
         const config = await levels.get(scope);
+        if (options.override === true) {
+          return endOverride(context, levels, { scope, config, title: level.titleOf(id, onText(options)) });
+        }
         if (!isDeletable(config)) throw config.usageKeptDays === undefined ? await none() : onlyDays(config);
-        const title = level.titleOf(id, onText(options));
-        const { question = `${level.what} of ${title}`, done = `${level.what} of ${title}` } = level.deleted ?? {};
-        await confirmed(context, options, `Delete the ${question}?`);
-        if (options.dryRun !== true && !(await levels.delete(scope, principalOf(context, options)))) throw await none();
-        const { level: _, ...where } = scope;
-        await printChange(
-          context,
-          options,
-          { ...where, deleted: true },
-          () => `The ${done} are deleted.\n${keptText(config)}`,
-        );
-        return EXIT.done;
+        const title = `${level.what} of ${level.titleOf(id, onText(options))}`;
+        const { question = title, done = title } = level.deleted ?? {};
+        await confirmed(context, `Delete the ${question}?`);
+        if (context.options.dryRun !== true && !(await levels.delete(scope, principalOf(context)))) throw await none();
+        const text = () => `The ${done} are deleted.\n${keptText(config)}`;
+        return printChange(context, { ...placeOf(scope), deleted: true }, text);
       }),
   };
 }
 
-function configureOther(command: Command, level: Level, verb: "get" | "delete", yes: string): void {
-  if (level.argument !== undefined) argumentOf(command, level.argument, verb);
-  resourceOf(command, level.resource?.about);
-  const declined = verb === "delete" ? "1 declined, " : "";
-  command
-    .addHelpText("after", examples(lineOf(level, verb, level.examples.other) + yes))
-    .addHelpText("after", `\nExit codes: ${declined}4 ${level.none?.short ?? "nothing is set there"}.\n`);
+/** Ends limits that have an end before it comes. */
+async function endOverride(
+  context: CommandContext,
+  levels: LevelAccess,
+  { scope, config, title }: { readonly scope: ConfigScope; readonly config: ShownConfig; readonly title: string },
+): Promise<number> {
+  const none = () =>
+    new NotFoundError(
+      "override_not_found",
+      `No limits of ${title} have an end; nothing was deleted. Leave --override out to delete them all.`,
+    );
+  const { untilMs, then } = config;
+  if (untilMs === undefined) throw none();
+  await confirmed(context, `End the limits of ${title} now, which end at ${endText(untilMs)} by themselves?`);
+  const options = { override: true, ...principalOf(context) };
+  if (context.options.dryRun !== true && !(await levels.delete(scope, options))) throw none();
+  const base = then ?? { limits: [] };
+  const text = () => levelBlock(title, base);
+  return printChange(context, { ...placeOf(scope), ...base, deleted: true, override: true }, text);
 }
 
-function argumentOf(command: Command, { name, about, aboutSet }: NonNullable<Level["argument"]>, verb: string): void {
-  command.argument(`<${name}>`, verb === "set" ? (aboutSet ?? about) : about);
+/** The usage of `get` and `delete`. */
+function usageOf(level: Level, verb: "get" | "delete"): Usage {
+  const [yes, declined] = verb === "delete" ? [" --yes", "1 declined, "] : ["", ""];
+  return {
+    ...argumentsOf(level, verb),
+    options: [...resourceOption(level.resource?.about), ...(verb === "delete" ? [OVERRIDE] : [])],
+    examples: [lineOf(level, verb, level.examples.other) + yes],
+    notes: [`Exit codes: ${declined}4 ${level.none?.short ?? "nothing is set there"}.`],
+  };
 }
 
-function resourceOf(command: Command, about: string | undefined): void {
-  if (about !== undefined) command.option("-r, --resource <resource>", about);
+function argumentsOf({ argument }: Level, verb: string): Pick<Usage, "arguments"> {
+  if (argument === undefined) return {};
+  const { name, about, aboutSet = about } = argument;
+  return { arguments: [[`<${name}>`, verb === "set" ? aboutSet : about]] };
 }
 
 function lineOf({ group, what }: Level, verb: string, rest: string): string {
-  return `zae-limiter ${group} ${verb}-${what} ${rest}`.trimEnd();
+  return `${group} ${verb}-${what} ${rest}`.trimEnd();
+}
+
+/** The scope without its level: the fields that answers have. */
+function placeOf({ level: _, ...place }: ConfigScope): object {
+  return place;
 }
 
 function onText({ resource }: SetLevelOptions): string {
   return resource === undefined ? "" : ` on ${resource}`;
 }
 
-/** Whether there is something that goes with the limits: a policy stays, and so does how long usage is kept. */
+/** A deletion removes limits and `onUnavailable`. A policy stays, and so does the time that usage is kept. */
 function isDeletable({ limits, onUnavailable }: StoredConfig): boolean {
   return limits.length > 0 || onUnavailable !== undefined;
 }
@@ -215,32 +249,25 @@ async function noneAt(
   const on = onText(options);
   if (level.none === undefined) {
     const way = lineOf(level, "set", `${id}${options.resource === undefined ? "" : ` -r ${options.resource}`}`);
-    const text = `There are no ${level.what} of ${level.titleOf(id, on)}; set some with \`${way} -l …\`.`;
+    const text = `There are no ${level.what} of ${level.titleOf(id, on)}; set some with \`zae-limiter ${way} -l …\`.`;
     return new NotFoundError("limits_not_found", text);
   }
   const remedy = verb === "get" ? await level.none.remedy(limiter, id) : "; nothing was deleted.";
   return new NotFoundError("limits_not_found", `${level.none.text(id, on)}${remedy}`);
 }
 
-/** How limits go with other levels, and when they are set. */
-function levelFlags(command: Command): Command {
-  return command
-    .option("--inherit", "keep limits of less specific levels, except those of the same name")
-    .option(
-      "--applies-to <everyone|callers>",
-      "callers: only the entity that makes a request, not its parents; default everyone",
-    )
-    .option("--if-absent", "set them only if none are set");
-}
-
-export function flagsOf({ inherit, appliesTo, ifAbsent }: SetLevelOptions): SetOptions {
-  return {
-    ...(inherit === true ? { inherit } : {}),
-    ...(appliesTo === undefined
-      ? {}
-      : { appliesTo: choiceOf(appliesTo, ["everyone", "callers"] as const, "--applies-to") }),
-    ...(ifAbsent === true ? { ifAbsent } : {}),
-  };
+export function flagsOf({ inherit, appliesTo, ifAbsent, keepOverride, ...end }: SetLevelOptions): SetOptions {
+  const { untilMs } = endOf(given({ for: end.for, until: end.until }), Date.now());
+  if (untilMs !== undefined && keepOverride === true) {
+    throw new UsageError("--keep-override is for limits without an end; leave it out, or --for and --until.");
+  }
+  return given({
+    untilMs,
+    keepOverride: keepOverride === true ? keepOverride : undefined,
+    inherit: inherit === true ? inherit : undefined,
+    appliesTo: appliesTo === undefined ? undefined : choiceOf(appliesTo, ["everyone", "callers"], "--applies-to"),
+    ifAbsent: ifAbsent === true ? ifAbsent : undefined,
+  });
 }
 
 /** The limits of `-l`, at least one. */
@@ -248,39 +275,38 @@ function givenLimits({ limit, soft }: Pick<SetLevelOptions, "limit" | "soft">): 
   if (limit === undefined) {
     throw new UsageError("No limit is given; give -l NAME:AMOUNT[/PERIOD][:BURST], such as -l rpm:100.");
   }
-  return checkedLimits(limitsOf(limit, soft ?? []));
+  return limitsOf(limit, soft);
 }
 
 /** Sets the limits of a level, or says what would be set. */
-async function setLevel(
+export async function setLevel(
   context: CommandContext,
-  options: SetLevelOptions,
   limiter: CommandLimiter,
-  level: { readonly scope: ConfigScope; readonly title: string; readonly limits: readonly Limit[] },
+  level: {
+    readonly scope: ConfigScope;
+    readonly title: string;
+    readonly limits: readonly Limit[];
+    readonly flags: SetOptions;
+  },
 ): Promise<number> {
   const levels = await levelsOf(limiter);
-  const { scope, title, limits } = level;
-  const flags = flagsOf(options);
-  const { level: _, ...where } = scope;
-  if (options.dryRun === true) {
+  const { scope, title, limits, flags } = level;
+  const where = placeOf(scope);
+  if (context.options.dryRun === true) {
     const before = await levels.get(scope);
-    const change = limitsChanged(before, { limits, ...checkLevelOptions(flags) });
+    const nowMs = Date.now();
+    const change = limitsChanged(storedOf(before), { limits, ...checkLevelOptions(flags, nowMs) }, nowMs);
     const changed = change.kind === "changed";
-    const config = changed ? (change.config ?? { limits: [] }) : before;
+    const config = changed ? shownConfig(change.config ?? { limits: [] }, nowMs) : before;
     const hides = await hiddenBy(limiter, scope, config);
-    await printChange(context, options, { ...where, ...config, changed, before, hides }, () =>
-      [
-        levelBlock(title, config),
-        changed && before.limits.length > 0 ? levelBlock("Replaces:", before) : "",
-        hiddenText(hides),
-      ].join(""),
-    );
-    return EXIT.done;
+    const replaced = () => (changed && before.limits.length > 0 ? levelBlock("Replaces:", before) : "");
+    const text = () => `${levelBlock(title, config)}${replaced()}${hiddenText(hides)}`;
+    return printChange(context, { ...where, ...config, changed, before, hides }, text);
   }
-  const changed = await levels.set(scope, limits, { ...flags, ...principalOf(context, options) });
+  const changed = await levels.set(scope, limits, { ...flags, ...principalOf(context) });
   const config = await levels.get(scope);
-  await printChange(context, options, { ...where, ...config, changed }, () => levelBlock(title, config));
-  if (options.quiet === true || isJson(options)) return EXIT.done;
+  await printChange(context, { ...where, ...config, changed }, () => levelBlock(title, config));
+  if (context.options.quiet === true || isJson(context)) return EXIT.done;
   const there = flags.ifAbsent === true && config.limits.length > 0 ? "Limits are set already" : "Nothing differs";
   const note = changed ? lostText(await hiddenBy(limiter, scope, config)) : `${there}; nothing was written.\n`;
   if (note !== "") context.output.note(note);

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
-import { limitText } from "./limit-print.ts";
-import { limitOf, limitsOf } from "./limit-text.ts";
+import { fc } from "../../test/properties.ts";
+import { limitOf, limitsOf, limitText } from "./limit-text.ts";
 
 const drip = (refillAmount: number, refillPeriodMs: number, capacity: number) => ({
   capacity,

@@ -1,56 +1,119 @@
-import type { Command } from "commander";
+import {
+  type EntityValue,
+  type LimitsValue,
+  limitsOfValue,
+  type Piece,
+  type PieceValue,
+  pieceText,
+} from "../domain/config/piece.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { textOfLimit } from "../domain/limits/limit-text.ts";
 import { ValidationError } from "../domain/names/errors.ts";
-import type { Limiter } from "../engine/limiter/limiter.ts";
-import type { Manifest } from "../manifest/manifest.ts";
+import type { Drift } from "../manifest/drift.ts";
+import type { Change, Manifest } from "../manifest/manifest.ts";
 import type { Plan } from "../manifest/plan.ts";
-import { paintOf } from "./color.ts";
-import type { CommandContext, GlobalOptions } from "./command.ts";
+import type { CommandContext, OptionRow } from "./command.ts";
 import { EXIT, UsageError } from "./exit-code.ts";
-import { readGiven } from "./files.ts";
-import { openLimiter } from "./on-store.ts";
-import { planText } from "./plan-text.ts";
-import { isJson } from "./print.ts";
-import { jsonOf } from "./printable.ts";
+import { readGiven } from "./output.ts";
+import { isJson, printValue } from "./print.ts";
+import { jsonOf, type Paint, paintOf, printable } from "./table.ts";
 
-/** What the commands of declared limits are given. */
-export interface ManifestOptions extends GlobalOptions {
-  readonly file?: string;
-  readonly owner?: string;
-  readonly exitCode?: boolean;
-  readonly keep?: boolean;
-  readonly prune?: boolean;
-  readonly takeOver?: boolean;
-  readonly owned?: boolean;
-  readonly output?: string;
+const SIGNS = {
+  create: ["+", "green"],
+  update: ["~", "yellow"],
+  delete: ["-", "red"],
+  adopt: ["=", "cyan"],
+  release: [">", "dim"],
+} as const;
+
+/** A plan as a person reads it: a line a change with old -> new, and a last line that counts. */
+export function planText(plan: Plan, paint: Paint, end: "planned" | "applied"): string {
+  const conflicts = plan.conflicts.map((conflict) => {
+    return `${paint("red", "!")} ${pieceText(conflict)} is declared by the owner ${conflict.owner}; --take-over takes it over`;
+  });
+  const changes = plan.changes.map((change) => changeLine(change, paint));
+  const warnings = plan.warnings.map((warning) => `${paint("yellow", "Note:")} ${warning}`);
+  return `${[...changes, ...conflicts, ...warnings, countLine(plan, end)].join("\n")}\n`;
 }
 
-export function fileOption(command: Command): Command {
-  return command
-    .option("-f, --file <file>", "the manifest; - is stdin")
-    .option("--owner <name>", "the owner, if the file names none; default: default");
+export function driftText({ owner, namespace, drift }: Drift, paint: Paint): string {
+  if (drift.length === 0) return `No drift: everything of ${owner} in ${namespace} is as it was last applied.\n`;
+  const lines = drift.map((each) => {
+    const { by } = each;
+    const who =
+      by === undefined ? "" : `  (${by.action} by ${by.principal ?? "unknown"}, ${new Date(by.atMs).toISOString()})`;
+    return `${paint("yellow", "~")} ${pieceText(each)}: ${valueText(each, each.applied)} -> ${valueText(each, each.live)}${who}`;
+  });
+  return `${lines.join("\n")}\n${counted(drift.length, "piece")} of ${owner} in ${namespace} drifted.\n`;
 }
+
+function changeLine(change: Change, paint: Paint): string {
+  const { action, before, after, drift, done } = change;
+  const [sign, color] = SIGNS[action];
+  const marks = `${drift ? paint("dim", " (drift)") : ""}${done === false ? paint("dim", " (not done)") : ""}`;
+  const values =
+    action === "create"
+      ? valueText(change, after)
+      : action === "update"
+        ? `${valueText(change, before)} -> ${valueText(change, after)}`
+        : valueText(change, before);
+  const what = action === "adopt" || action === "release" ? `${action} ${pieceText(change)}` : pieceText(change);
+  return `${paint(color, `${sign} ${what}`)}: ${values}${marks}`;
+}
+
+function valueText({ what }: Piece, value: PieceValue | null): string {
+  if (value === null) return "nothing";
+  if (what === "limits" || what === "totals") {
+    const { limits, inherit, appliesTo } = limitsOfValue(value as readonly Limit[] | LimitsValue);
+    const options = [...(inherit === true ? ["inherit"] : []), ...(appliesTo === undefined ? [] : [appliesTo])];
+    return [...limits.map(textOfLimit), ...(options.length === 0 ? [] : [`(${options.join(", ")})`])].join(" ");
+  }
+  if (what !== "entity" && what !== "plan") return String(value);
+  const { name, parentId, planId, cascade, metadata } = value as EntityValue;
+  const plan = planId === undefined ? "" : ` on the plan ${planId}`;
+  const parent = parentId === undefined ? "" : ` below ${parentId}${cascade ? "" : ", without charging it"}`;
+  const pairs = Object.entries(metadata).map(([key, each]) => ` ${key}=${each}`);
+  return `${jsonOf(name)}${parent}${plan}${printable(pairs.join(""))}`;
+}
+
+function countLine({ changes, conflicts, summary, namespace, owner }: Plan, end: "planned" | "applied"): string {
+  const where = `in ${namespace} for ${owner}`;
+  if (changes.length === 0 && conflicts.length === 0)
+    return `Nothing to change ${where}; ${summary.unchanged} unchanged.`;
+  const words = { create: "created", update: "updated", delete: "deleted", adopt: "adopted", release: "released" };
+  const counts = (Object.keys(words) as Change["action"][]).flatMap((action) =>
+    summary[action] === 0 ? [] : [`${summary[action]} ${end === "planned" ? `to ${action}` : words[action]}`],
+  );
+  const refused = conflicts.length === 0 ? [] : [counted(conflicts.length, "conflict")];
+  return `${end === "planned" ? "Plan" : "Applied"} ${where}: ${[...counts, ...refused, `${summary.unchanged} unchanged`].join(", ")}.`;
+}
+
+function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
+export const FILE_OPTIONS = [
+  ["-f, --file <file>", "the manifest; - is stdin"],
+  ["--owner <name>", "the owner, if the file names none; default: default"],
+] as const satisfies readonly OptionRow[];
 
 /** A plan as JSON, or for people. */
 export async function printPlan(
   context: CommandContext,
-  options: ManifestOptions,
   plan: Plan & { readonly dryRun?: boolean },
   end: "planned" | "applied",
 ): Promise<void> {
-  const text = () => planText(plan, paintOf(context, options), end);
-  await context.output.write(isJson(options) ? `${jsonOf(plan)}\n` : text());
+  await printValue(context, plan, () => planText(plan, paintOf(context), end));
 }
 
-export const EXIT_CODES =
-  "\nExit codes: 2 the manifest is invalid, 3 the store failed, 4 no such namespace or parent.\n";
+export const EXIT_CODES = "Exit codes: 2 the manifest is invalid, 3 the store failed, 4 no such namespace or parent.";
 
 /** Reads and checks the file, then does the work. What is wrong with the file is told with its places. */
 export async function withManifest(
   context: CommandContext,
-  options: ManifestOptions,
+  { file, owner }: { readonly file?: string; readonly owner?: string },
   work: (manifest: Manifest) => Promise<number>,
 ): Promise<number> {
-  const { file } = options;
   if (file === undefined) throw new UsageError("No manifest is given; give -f FILE, or -f - for stdin.");
   const text = await readGiven(file, "The manifest");
   const [{ parseManifest }, { ManifestInvalid }] = await Promise.all([
@@ -62,12 +125,24 @@ export async function withManifest(
     manifest = parseManifest(text, { file });
   } catch (error) {
     if (!(error instanceof ManifestInvalid)) throw error;
-    const { code, message, problems } = error;
-    const told = { error: { code, message, exitCode: EXIT.usage, file, problems } };
-    context.output.note(isJson(options) ? `${jsonOf(told)}\n` : `${firstLines(message)}\n`);
-    return EXIT.usage;
+    return tellInvalid(context, file, error);
   }
-  return work(withOwner(manifest, options));
+  return work(withOwner(manifest, owner));
+}
+
+/** Tells what is wrong with a file. */
+export function tellInvalid(
+  context: CommandContext,
+  file: string,
+  {
+    code,
+    message,
+    problems,
+  }: { readonly code: string; readonly message: string; readonly problems: readonly object[] },
+): number {
+  const told = { error: { code, message, exitCode: EXIT.usage, file, problems } };
+  context.output.note(isJson(context) ? `${jsonOf(told)}\n` : `${firstLines(message)}\n`);
+  return EXIT.usage;
 }
 
 /** One mistake at the top of a file can make hundreds below it. */
@@ -82,12 +157,8 @@ function firstLines(message: string): string {
 }
 
 /** The namespace that the file and the options name: one, or the same. */
-export function namespaceFor(
-  manifest: Pick<Manifest, "namespace">,
-  { namespace }: ManifestOptions,
-  { env }: CommandContext,
-): string {
-  const asked = namespace ?? (env.ZAEL_NAMESPACE || undefined);
+export function namespaceFor(manifest: Pick<Manifest, "namespace">, { env, options }: CommandContext): string {
+  const asked = options.namespace ?? (env.ZAEL_NAMESPACE || undefined);
   if (manifest.namespace !== undefined && asked !== undefined && asked !== manifest.namespace) {
     throw new ValidationError(
       "namespace_mismatch",
@@ -97,22 +168,7 @@ export function namespaceFor(
   return manifest.namespace ?? asked ?? "default";
 }
 
-/** Does the work on the namespace that the manifest is of. */
-export async function onNamespace<Answer>(
-  context: CommandContext,
-  options: ManifestOptions,
-  namespace: string,
-  work: (limiter: Limiter) => Promise<Answer>,
-): Promise<Answer> {
-  const limiter = await openLimiter(context, options, namespace);
-  try {
-    return await work(limiter);
-  } finally {
-    await limiter.close();
-  }
-}
-
-function withOwner(manifest: Manifest, { owner }: ManifestOptions): Manifest {
+function withOwner(manifest: Manifest, owner: string | undefined): Manifest {
   if (owner === undefined) return manifest;
   if (manifest.owner !== undefined && manifest.owner !== owner) {
     throw new ValidationError(

@@ -1,96 +1,107 @@
-import type { Command } from "commander";
-import { confirmed } from "./ask.ts";
-import { type CommandFile, examples, type GlobalOptions, type ListOptions, listOptions } from "./command.ts";
-import type { CommandLimiter } from "./command-limiter.ts";
-import { EXIT } from "./exit-code.ts";
-import { onStore } from "./on-store.ts";
-import { principalOf } from "./principal.ts";
-import { type ListSource, printChange, printList, printValue } from "./print.ts";
+import {
+  type CommandContext,
+  type CommandRow,
+  LIST_OPTIONS,
+  type OptionRow,
+  type OptionsOf,
+  type Usage,
+} from "./command.ts";
+import { type CommandLimiter, onStore } from "./on-store.ts";
+import { confirmed, type ListSource, printChange, printList, printValue, unlessInterrupted } from "./print.ts";
+import { principalOf } from "./store-option.ts";
+import { type Column, type Paint, paintOf, tableOf } from "./table.ts";
 
-/** What a command takes, and what its help says. */
-interface Usage {
-  /** Its name in brackets, and what it is. */
-  readonly argument?: readonly [name: string, about: string];
-  readonly options?: (command: Command) => Command;
-  /** Without the name of the tool. */
-  readonly examples: readonly string[];
-  /** Exit codes, or what else is to be known. */
-  readonly note?: string;
+/** A command that first reads its options, so that wrong ones are refused before a store is opened. */
+interface Reading<Rows extends readonly OptionRow[], Asked> extends Usage<Rows> {
+  /** Absent: the first argument is all that is asked. */
+  read?(options: OptionsOf<Rows>, args: readonly string[], context: CommandContext): Asked;
+}
+
+/** The terminal that a text is made for. */
+interface View {
+  readonly paint: Paint;
+  readonly columns: number;
+  table<Item>(columns: readonly Column<Item>[], items: readonly Item[]): string;
 }
 
 /** A command that shows one thing. */
-export function show<Item>(
-  row: Usage & {
-    get(limiter: CommandLimiter, id: string): Promise<Item>;
-    text(item: Item): string;
+export function show<Item, const Rows extends readonly OptionRow[] = readonly [], Asked = string>(
+  row: Reading<Rows, Asked> & {
+    get(limiter: CommandLimiter, asked: Asked): PromiseLike<Item>;
+    text(item: Item, view: View, asked: Asked, limiter: CommandLimiter): string | Promise<string>;
+    /** Ctrl-C does not wait for the answer. */
+    readonly isLong?: true;
   },
-): CommandFile<GlobalOptions> {
+): CommandRow<Rows> {
   return {
-    configure: (command) => describe(command, row),
-    run: (context, options, [id = ""]) =>
-      onStore(context, options, async (limiter) => {
-        const item = await row.get(limiter, id);
-        await printValue(context, options, item, () => row.text(item));
-        return EXIT.done;
-      }),
-  };
-}
-
-/** A command that lists, page by page. */
-export function list<Item, Options extends ListOptions = ListOptions>(
-  row: Usage & {
-    source(limiter: CommandLimiter, options: Options, id: string): ListSource<Item> | Promise<ListSource<Item>>;
-  },
-): CommandFile<Options> {
-  return {
-    configure: (command) => describe(command, row, listOptions),
-    run: (context, options, [id = ""]) =>
-      onStore(context, options, async (limiter) => printList(context, options, await row.source(limiter, options, id))),
-  };
-}
-
-/** A command that changes or deletes one thing. */
-export function change<Item extends object, Options extends GlobalOptions = GlobalOptions>(
-  row: Usage & {
-    /** What is wrong with the options is told before a store is opened. */
-    check?(options: Options): unknown;
-    /** Throws where it cannot be done; answers what to ask before it is. */
-    ask?(limiter: CommandLimiter, id: string): Promise<string>;
-    /** What a dry run shows. */
-    planned(limiter: CommandLimiter, id: string, options: Options): Item | Promise<Item>;
-    made(
-      limiter: CommandLimiter,
-      id: string,
-      by: { readonly principal?: string },
-      options: Options,
-    ): Promise<Item> | Promise<void>;
-    text(item: Item): string;
-  },
-): CommandFile<Options> {
-  return {
-    configure: (command) => describe(command, row),
-    run: (context, options, [id = ""]) => {
-      row.check?.(options);
-      return onStore(context, options, async (limiter) => {
-        if (row.ask !== undefined) await confirmed(context, options, await row.ask(limiter, id));
-        const made =
-          options.dryRun === true ? undefined : await row.made(limiter, id, principalOf(context, options), options);
-        const item = made ?? (await row.planned(limiter, id, options));
-        await printChange(context, options, item, () => row.text(item));
-        return EXIT.done;
+    ...row,
+    run: (context, options, args) => {
+      const asked = askedOf(row, options, args, context);
+      return onStore(context, async (limiter) => {
+        const reading = row.get(limiter, asked);
+        const item = await (row.isLong ? unlessInterrupted(context, reading) : reading);
+        return printValue(context, item, () => row.text(item, viewOf(context), asked, limiter));
       });
     },
   };
 }
 
-function describe(
-  command: Command,
-  { argument, options, examples: lines, note }: Usage,
-  others: (command: Command) => Command = (same) => same,
-): void {
-  if (argument !== undefined) command.argument(...argument);
-  others(command);
-  options?.(command);
-  command.addHelpText("after", examples(...lines.map((line) => `zae-limiter ${line}`)));
-  if (note !== undefined) command.addHelpText("after", `\n${note}\n`);
+/** A command that lists, page by page. */
+export function list<Item, const Rows extends readonly OptionRow[] = readonly [], Asked = string>(
+  row: Reading<Rows, Asked> & {
+    source(limiter: CommandLimiter, asked: Asked): ListSource<Item> | Promise<ListSource<Item>>;
+  },
+): CommandRow {
+  return {
+    ...row,
+    options: [...LIST_OPTIONS, ...(row.options ?? [])],
+    run: (context, options, args) => {
+      const asked = askedOf(row, options as OptionsOf<Rows>, args, context);
+      return onStore(context, async (limiter) => printList(context, await row.source(limiter, asked)));
+    },
+  };
+}
+
+/** A command that changes or deletes one thing. */
+export function change<Item extends object, const Rows extends readonly OptionRow[] = readonly [], Asked = string>(
+  row: Reading<Rows, Asked> & {
+    /** Throws where it cannot be done. Answers the question to confirm, where there is one. */
+    before?(limiter: CommandLimiter, asked: Asked): Promise<string | undefined> | Promise<void>;
+    /** The result that a dry run shows, and the command where `make` answers nothing. */
+    plan(limiter: CommandLimiter, asked: Asked): Item | Promise<Item>;
+    make(limiter: CommandLimiter, asked: Asked, by: { readonly principal?: string }): Promise<Item> | Promise<void>;
+    text(item: Item, asked: Asked): string;
+  },
+): CommandRow<Rows> {
+  return {
+    ...row,
+    run: (context, options, args) => {
+      const asked = askedOf(row, options, args, context);
+      return onStore(context, async (limiter) => {
+        const question = await row.before?.(limiter, asked);
+        if (typeof question === "string") await confirmed(context, question);
+        const isDryRun = context.options.dryRun === true;
+        const made = isDryRun ? undefined : await row.make(limiter, asked, principalOf(context));
+        const item = made ?? (await row.plan(limiter, asked));
+        return printChange(context, item, () => row.text(item, asked));
+      });
+    },
+  };
+}
+
+function askedOf<Rows extends readonly OptionRow[], Asked>(
+  row: Reading<Rows, Asked>,
+  options: OptionsOf<Rows>,
+  args: readonly string[],
+  context: CommandContext,
+): Asked {
+  return row.read === undefined ? ((args[0] ?? "") as Asked) : row.read(options, args, context);
+}
+
+function viewOf(context: CommandContext): View {
+  return {
+    paint: paintOf(context),
+    columns: context.terminal.columns ?? 80,
+    table: (columns, items) => tableOf(context, columns)(items),
+  };
 }

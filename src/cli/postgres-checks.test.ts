@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PostgresInspection } from "../entry/postgres-admin.ts";
-import type { Check } from "./check.ts";
-import { permissionsCheck, serverChecks } from "./postgres-checks.ts";
+import { type Check, permissionsCheck, serverChecks } from "./check.ts";
 
 const WELL: PostgresInspection = {
   ...{ serverVersion: "15.18", isStandby: false, isolation: "read committed", fsync: true, fullPageWrites: true },
@@ -51,9 +50,9 @@ test("what keeps a limiter from working, or from keeping its promise, fails", ()
       /full_page_writes = on/,
     ],
     [
-      { rights: { role: "acquire", lacks: ["EXECUTE take_1(json)"] } },
+      { rights: { role: "acquire", lacks: ["EXECUTE take_2(json)"] } },
       "permissions",
-      /EXECUTE take_1/,
+      /EXECUTE take_2/,
       /init --grants/,
     ],
   ] as const) {

@@ -1,37 +1,28 @@
-import type { CommandContext, GlobalOptions, ListOptions } from "./command.ts";
+import { given } from "../domain/names/given.ts";
+import type { CommandContext } from "./command.ts";
 import { CommandEnd, EXIT } from "./exit-code.ts";
-import { jsonOf, printable } from "./printable.ts";
-import { type Column, tableOf } from "./table.ts";
+import { type Column, jsonOf, printable, tableOf } from "./table.ts";
 import { countOf } from "./values.ts";
 
-export function isJson({ json, ndjson }: GlobalOptions): boolean {
-  return json === true || ndjson === true;
+export function isJson({ options }: CommandContext): boolean {
+  return options.json === true || options.ndjson === true;
 }
 
-/** One value, or a text for people. */
+/** Prints one value as JSON, or a text for people. */
 export async function printValue(
-  { output }: CommandContext,
-  options: GlobalOptions,
+  context: CommandContext,
   value: unknown,
-  text: () => string,
-): Promise<void> {
-  await output.write(isJson(options) ? `${jsonOf(value)}\n` : text());
+  text: () => string | Promise<string>,
+): Promise<number> {
+  await context.output.write(isJson(context) ? `${jsonOf(value)}\n` : await text());
+  return EXIT.done;
 }
 
-/** The state after a change; with `--dry-run`, the one there would be. */
-export async function printChange(
-  context: CommandContext,
-  options: GlobalOptions,
-  value: object,
-  text: () => string,
-): Promise<void> {
-  if (options.dryRun !== true) return printValue(context, options, value, text);
-  await printValue(
-    context,
-    options,
-    { ...value, dryRun: true },
-    () => `Dry run, nothing was changed. The result would be:\n${text()}`,
-  );
+/** Prints the state after a change; with `--dry-run`, the one there would be. */
+export async function printChange(context: CommandContext, value: object, text: () => string): Promise<number> {
+  if (context.options.dryRun !== true) return printValue(context, value, text);
+  const wouldBe = () => `Dry run, nothing was changed. The result would be:\n${text()}`;
+  return printValue(context, { ...value, dryRun: true }, wouldBe);
 }
 
 /** Names and values under each other. What is undefined is left out. */
@@ -45,8 +36,8 @@ export interface ListSource<Item> {
   /** Answers at most `limit` items and where the next begin. */
   page(request: { readonly limit: number; readonly cursor?: string }): Promise<ListPart<Item>>;
   readonly columns: readonly Column<Item>[];
-  /** Said to people where there is nothing. */
-  readonly empty: string;
+  /** Said to people where there is nothing; asked for where it has to be found out. */
+  readonly empty: string | (() => Promise<string>);
 }
 
 interface ListPart<Item> {
@@ -58,20 +49,16 @@ interface ListPart<Item> {
 
 const PAGE = 1_000;
 
-/** A list, page by page as it is read, in constant memory. It ends at once when its reader leaves. */
-export async function printList<Item>(
-  context: CommandContext,
-  options: ListOptions,
-  source: ListSource<Item>,
-): Promise<number> {
-  const { output } = context;
+/** Prints a list page by page as it is read, in constant memory. It ends at once when its reader leaves. */
+export async function printList<Item>(context: CommandContext, source: ListSource<Item>): Promise<number> {
+  const { output, options } = context;
   const most = options.max === undefined ? Number.POSITIVE_INFINITY : countOf(options.max, "--max");
-  const printer = printerOf(context, options, source);
+  const printer = printerOf(context, source);
   let count = 0;
   let cursor = options.cursor;
   do {
     const limit = Math.min(PAGE, most - count);
-    const page = await source.page({ limit, ...(cursor === undefined ? {} : { cursor }) });
+    const page = await source.page(given({ limit, cursor }));
     await printer.items(page.items);
     count += page.count ?? page.items.length;
     cursor = page.cursor;
@@ -87,9 +74,9 @@ interface ListPrinter<Item> {
   end(count: number, cursor: string | undefined): Promise<void>;
 }
 
-function printerOf<Item>(context: CommandContext, options: ListOptions, source: ListSource<Item>): ListPrinter<Item> {
+function printerOf<Item>(context: CommandContext, source: ListSource<Item>): ListPrinter<Item> {
   const { output } = context;
-  const { json, ndjson, quiet } = options;
+  const { json, ndjson, quiet } = context.options;
   if (ndjson === true) {
     return {
       items: (items) => writeLines(context, items.map(jsonOf)),
@@ -109,14 +96,14 @@ function printerOf<Item>(context: CommandContext, options: ListOptions, source: 
       },
     };
   }
-  const draw = tableOf(context, options, source.columns);
+  const draw = tableOf(context, source.columns);
   return {
     items: async (items) => {
       if (items.length > 0) await output.write(draw(items));
     },
     end: async (count, cursor) => {
       if (quiet === true) return;
-      if (count === 0) output.note(`${source.empty}\n`);
+      if (count === 0) output.note(`${typeof source.empty === "string" ? source.empty : await source.empty()}\n`);
       if (cursor !== undefined) output.note(`There are more; continue with --cursor '${cursor}'\n`);
     },
   };
@@ -126,16 +113,13 @@ async function writeLines({ output }: CommandContext, lines: readonly string[]):
   if (lines.length > 0) await output.write(`${lines.join("\n")}\n`);
 }
 
-/** A signal came: what was changed stays, and nothing more is begun. */
+/** Throws after a signal: changes that were made stay, and nothing more is begun. */
 export function requireUninterrupted({ interrupted }: CommandContext): void {
   if (!interrupted.aborted) return;
   throw new CommandEnd({ code: "interrupted", message: "Interrupted.", exitCode: 130 });
 }
 
-/**
- * What a long read answers, unless a signal comes first: then it is left alone, and ends with the store that it reads from, which
- * whoever opened it closes.
- */
+/** Awaits a long read, unless a signal comes first. The read then ends with its store, which the caller closes. */
 export async function unlessInterrupted<Answer>(context: CommandContext, read: PromiseLike<Answer>): Promise<Answer> {
   const { interrupted } = context;
   let stop = () => {};
@@ -149,7 +133,6 @@ export async function unlessInterrupted<Answer>(context: CommandContext, read: P
     return await Promise.race([read, signalled]);
   } finally {
     interrupted.removeEventListener("abort", stop);
-    // Nobody waits for it any more.
     Promise.resolve(read).catch(() => {});
   }
 }
@@ -162,7 +145,7 @@ export async function pageFrom<Item>(
   return { items: page, cursor: page.cursor };
 }
 
-/** The same with each item made into another, several at a time. */
+/** Makes each item into another, several at a time. */
 export async function mapped<From, Item>(
   part: ListPart<From>,
   make: (from: From) => Promise<Item>,
@@ -175,3 +158,47 @@ export async function mapped<From, Item>(
 }
 
 const AT_ONCE = 16;
+
+/** One line on stderr, if that is a terminal, says how far a command is. */
+interface Progress {
+  tell(text: string): void;
+  end(): void;
+}
+
+export const SILENT: Progress = { tell: () => {}, end: () => {} };
+
+/** The line shows itself `afterMs` after the start. */
+export function progressLine({ output, terminal, options }: CommandContext, afterMs: number): Progress {
+  if (!terminal.stderr || options.quiet === true) return SILENT;
+  const beganMs = performance.now();
+  let shownMs = beganMs;
+  let isShown = false;
+  return {
+    tell: (text) => {
+      const nowMs = performance.now();
+      if (nowMs - beganMs < afterMs || (isShown && nowMs - shownMs < 100)) return;
+      shownMs = nowMs;
+      isShown = true;
+      output.note(`\r\x1b[K${text}`);
+    },
+    end: () => {
+      if (isShown) output.note("\r\x1b[K");
+      isShown = false;
+    },
+  };
+}
+
+/** Asks before something is destroyed. Throws if it is not wanted, before anything was changed. */
+export async function confirmed({ options, terminal }: CommandContext, question: string): Promise<void> {
+  if (options.yes === true || options.dryRun === true) return;
+  if (!terminal.stdin || !terminal.stderr) {
+    throw new CommandEnd({
+      code: "confirmation_required",
+      message: `${question} Not a terminal: pass --yes to confirm. Nothing was changed.`,
+      exitCode: EXIT.usage,
+    });
+  }
+  const answer = await terminal.ask(`${question} [y/N] `);
+  if (/^y(es)?$/i.test(answer?.trim() ?? "")) return;
+  throw new CommandEnd({ code: "declined", message: "Declined; nothing was changed.", exitCode: EXIT.refused });
+}

@@ -1,22 +1,46 @@
-import { Command, type OutputConfiguration } from "commander";
+import { Command, Option, type OptionValues, type OutputConfiguration } from "commander";
 import { packageVersion } from "../entry/package-version.ts";
-import type { CommandFile, GlobalOptions } from "./command.ts";
+import { storeOfEnvironment } from "../entry/store-kinds.ts";
+import { type CommandRow, describe } from "./command.ts";
 import { COMMANDS, type CommandEntry, GROUPS, HIDDEN } from "./commands.ts";
-import { globalOptions } from "./global-options.ts";
+import { typedNamesWithNotes } from "./store-option.ts";
 
-/** Does what the command that was called is for. */
-export type Act = (file: CommandFile<GlobalOptions>, options: GlobalOptions, args: readonly string[]) => Promise<void>;
+/** Adds the options that may stand before or after any command. */
+function globalOptions(program: Command): void {
+  program
+    .option("--store <store>", `${typedNamesWithNotes()} (ZAEL_STORE); default ${storeOfEnvironment({})}`)
+    .option("-n, --stack <name>", "the same as --store dynamodb:NAME (ZAEL_STACK)")
+    .option("--url <url>", "use a running service instead of a store (ZAEL_URL), such as https://limits.internal")
+    .option("--token-file <file>", "file with the token for --url, one line (ZAEL_TOKEN: the token itself)")
+    .option("-N, --namespace <name>", "the namespace (ZAEL_NAMESPACE); default: default")
+    .option("--region <region>", "AWS region")
+    .option("--profile <profile>", "AWS profile")
+    .option("--endpoint, --endpoint-url <url>", "URL of DynamoDB, such as http://localhost:8000")
+    .option("--shared-table", "the Python original writes to this table too (ZAEL_SHARED_TABLE=1)")
+    .option("--json", "print one JSON document")
+    .option("--ndjson", "print lists and streams as one JSON value per line")
+    .option("--principal <who>", "your name in the audit log (ZAEL_PRINCIPAL); default user@host")
+    .option("-y, --yes", "do not ask for confirmation")
+    .option("--dry-run", "check everything, show what would change, write nothing")
+    .option("-q, --quiet", "no progress, no notes")
+    .addOption(new Option("--color <when>", "colours (NO_COLOR, FORCE_COLOR)").choices(["auto", "always", "never"]))
+    .option("--timeout <duration>", "timeout of each call to the store; default 10s")
+    .option("--debug", "print causes and stack traces of errors (ZAEL_DEBUG=1)");
+}
+
+/** Runs the command that was called. */
+export type Act = (row: CommandRow, options: OptionValues, args: readonly string[]) => Promise<void>;
 
 interface ProgramOptions {
-  /** Which commands are loaded with all their options; the others are known by name and summary alone. */
+  /** Whether a command is loaded with all its options; the others are known by name and summary alone. */
   readonly isLoaded: (entry: CommandEntry) => boolean;
-  /** Which commands are known at all: the one that is called needs no others, and making each costs a moment. */
+  /** Whether a command is known at all: the one that is called needs no others, and making each costs a moment. */
   readonly isKnown: (entry: CommandEntry) => boolean;
   readonly output: OutputConfiguration;
   readonly act: Act;
 }
 
-/** The whole command line as the parser sees it. */
+/** Makes the parser of the command line. */
 export async function programFor({ isLoaded, isKnown, output, act }: ProgramOptions): Promise<Command> {
   // Commands copy these settings when they are made, so that they come first.
   const program = new Command("zae-limiter")
@@ -30,22 +54,12 @@ export async function programFor({ isLoaded, isKnown, output, act }: ProgramOpti
   const known = [...COMMANDS, ...HIDDEN].filter(isKnown);
   for (const [name, summary] of Object.entries(GROUPS)) {
     if (!known.some(({ path }) => path[0] === name)) continue;
-    const words = COMMANDS.filter(({ path }) => path[0] === name).map(({ path }) => path.join(" "));
-    program
-      .command(name)
-      .summary(summary)
-      .description(summary)
-      .helpCommand(false)
-      .addHelpText(
-        "after",
-        `\nExamples:\n${words
-          .slice(0, 1)
-          .map((word) => `  $ zae-limiter ${word} --help`)
-          .join("\n")}\n`,
-      );
+    const group = program.command(name).summary(summary).description(summary).helpCommand(false);
+    const first = COMMANDS.find(({ path }) => path[0] === name)?.path ?? [];
+    describe(group, { examples: [`${first.join(" ")} --help`] });
   }
   for (const entry of known) await addCommand(program, entry, isLoaded(entry), act);
-  program.addHelpText("after", "\nExamples:\n  $ zae-limiter init\n  $ zae-limiter entity --help\n");
+  describe(program, { examples: ["init", "entity --help"] });
   return program;
 }
 
@@ -57,7 +71,7 @@ async function addCommand(program: Command, entry: CommandEntry, isLoaded: boole
     .summary(summary)
     .description(summary);
   if (!isLoaded) return;
-  const file = await load();
-  file.configure(command);
-  command.action(() => act(file, command.optsWithGlobals<GlobalOptions>(), command.args));
+  const row = await load();
+  describe(command, row);
+  command.action(() => act(row, command.optsWithGlobals(), command.args));
 }

@@ -1,29 +1,90 @@
 import { CommanderError, type OutputConfiguration } from "commander";
-import { warnThrough } from "../adapters/system/warnings.ts";
+import { warnThrough } from "../adapters/system/environment.ts";
 import { withoutSecrets } from "../domain/names/names.ts";
 import type { CommandContext } from "./command.ts";
-import { type CommandEntry, called, mentioned } from "./commands.ts";
-import { CommandEnd, EXIT, type Fault, faultOf, UsageError } from "./exit-code.ts";
-import { interruptions } from "./interruptions.ts";
+import { COMMANDS, type CommandEntry, called, GROUPS, mentioned } from "./commands.ts";
+import { CommandEnd, EXIT, type Fault, faultOf, type Suggestions, UsageError } from "./exit-code.ts";
 import type { Host } from "./output.ts";
-import { checkPrincipalOf } from "./principal.ts";
-import { jsonOf, printableLines } from "./printable.ts";
 import { type Act, programFor } from "./program.ts";
-import { suggestCommands } from "./suggest-command.ts";
+import { checkPrincipalOf } from "./store-option.ts";
+import { jsonOf, printableLines } from "./table.ts";
+
+interface Interruptions {
+  readonly signal: AbortSignal;
+  /** Set once one came. */
+  readonly exitCode: number | undefined;
+  end(): void;
+}
+
+const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
+
+/** The first one ends the command after what it has in hand; the second ends the process at once. */
+function interruptions(): Interruptions {
+  const controller = new AbortController();
+  let exitCode: number | undefined;
+  const listeners = Object.entries(SIGNALS).map(([name, code]) => {
+    const listener = () => {
+      if (exitCode !== undefined) process.exit(code);
+      exitCode = code;
+      controller.abort(new CommandEnd({ code: "interrupted", message: `Interrupted by ${name}.`, exitCode: code }));
+    };
+    process.on(name, listener);
+    return [name, listener] as const;
+  });
+  return {
+    signal: controller.signal,
+    get exitCode() {
+      return exitCode;
+    },
+    end: () => {
+      for (const [name, listener] of listeners) process.off(name, listener);
+    },
+  };
+}
+
+/** Words for one deed. Groups do not all use the same one: namespaces are registered, and plans are got. */
+const SYNONYMS: readonly (readonly string[])[] = [
+  ["create", "register", "add", "new", "make"],
+  ["show", "get", "describe", "view", "info"],
+  ["delete", "remove", "rm", "del"],
+  ["update", "set", "edit", "change", "modify"],
+  ["list", "ls"],
+  ["follow", "tail"],
+];
+
+/** Suggests commands for the word `word` of the command line `args` that is none: of its group, if it stands after one. */
+function suggestCommands(word: string, args: readonly string[]): Suggestions {
+  const group = args.find((arg, at) => Object.hasOwn(GROUPS, arg) && args.indexOf(word, at + 1) > at);
+  const words = SYNONYMS.find((each) => each.includes(word)) ?? [word];
+  const endingIn = (endings: readonly string[]) => inGroups((_, last) => endings.includes(last));
+  if (group === undefined) return { same: endingIn(words), others: [] };
+  const within = (test: (last: string) => boolean) => inGroups((of, last) => of === group && test(last));
+  const exact = within((last) => words.includes(last) || last.startsWith(`${word}-`) || last.endsWith(`-${word}`));
+  const same = exact.length > 0 ? exact : within((last) => words.some((each) => last.startsWith(`${each}-`)));
+  const elsewhere = endingIn([word]);
+  return { same, others: elsewhere.length > 0 ? elsewhere : within(() => true) };
+}
+
+function inGroups(test: (group: string, last: string) => boolean): readonly string[] {
+  return COMMANDS.filter(({ path: [group, last] }) => last !== undefined && test(String(group), last)).map(({ path }) =>
+    path.join(" "),
+  );
+}
 
 /** Runs one command line; answers with its exit code. Nothing is thrown, and nothing exits. */
 export async function run(given: readonly string[], host: Host): Promise<number> {
   const args = given[0] === "help" ? [...given.slice(1), "--help"] : given;
   const signals = interruptions();
   const warnAsBefore = warnThrough((text) => host.output.note(`${text}\n`));
-  const context: CommandContext = { ...host, interrupted: signals.signal };
+  const surroundings = { ...host, interrupted: signals.signal };
   let exitCode: number = EXIT.done;
   const help = helpOutput(host);
   let isEnd = (_: number | undefined) => false;
   const act: Act = async (file, options, operands) => {
     isEnd = (code) =>
       file.endsBySignal === true ? code !== undefined : file.endsByInterrupt === true && code === INTERRUPTED;
-    checkPrincipalOf(context, options);
+    const context: CommandContext = { ...surroundings, options };
+    checkPrincipalOf(context);
     exitCode = await file.run(context, options, operands);
   };
   try {
@@ -35,8 +96,8 @@ export async function run(given: readonly string[], host: Host): Promise<number>
         act,
       });
     if (args[0] === "__complete") {
-      const { complete } = await import("./complete.ts");
-      await complete(context, args.slice(args[1] === "--" ? 2 : 1), (words) => make(words, undefined));
+      const { complete } = await import("./commands/completion.ts");
+      await complete(surroundings, args.slice(args[1] === "--" ? 2 : 1), (words) => make(words, undefined));
       return EXIT.done;
     }
     refuseVersionOf(args);

@@ -1,16 +1,15 @@
 import { LimiterError } from "../domain/names/errors.ts";
 import type { AddCheck } from "./check.ts";
-import type { CommandContext, GlobalOptions } from "./command.ts";
-import { clientOf } from "./command-limiter.ts";
-import { namespaceOf, onStore } from "./on-store.ts";
+import type { CommandContext } from "./command.ts";
+import { clientOf, namespaceOf, onStore } from "./on-store.ts";
 
 const SCOPES = ["acquire", "read", "admin"];
 
 /** Whether a service answers, and what the token may do there. */
-export async function serviceChecks(context: CommandContext, options: GlobalOptions, add: AddCheck): Promise<void> {
-  const namespace = namespaceOf(context, options);
+export async function serviceChecks(context: CommandContext, add: AddCheck): Promise<void> {
+  const namespace = namespaceOf(context);
   try {
-    await onStore(context, options, async (limiter) => {
+    await onStore(context, async (limiter) => {
       const client = clientOf(limiter);
       if (client === undefined) return;
       const me = await client.me();

@@ -1,24 +1,24 @@
 import { callsOf } from "../client/client.ts";
 import { eventsIn, type RemoteEvent } from "../client/events.ts";
-import type { Operation, ServiceCalls } from "../client/http.ts";
-import { deleteLevel, type LevelRoute, readLevel, setLevel } from "../client/levels.ts";
-import { addMethods, list, read } from "../client/operations.ts";
-import { at, requestOf } from "../client/path.ts";
-import type { ConfigScope, OnUnavailable, StoredConfig } from "../domain/config/config.ts";
+import { at, type Operation, requestOf, type ServiceCalls } from "../client/http.ts";
+import { addMethods, deleteLevel, type LevelRoute, list, read, readLevel, setLevel } from "../client/operations.ts";
+import type { ConfigScope, OnUnavailable } from "../domain/config/config.ts";
 import { isTotal } from "../domain/config/config-scope.ts";
+import type { ShownConfig } from "../domain/config/overrides.ts";
 import type { Limit } from "../domain/limits/limit.ts";
 import { ConflictError } from "../domain/names/errors.ts";
+import type { DeleteOptions } from "../engine/limiter/level-options.ts";
 import { type ClientOptions, LimiterClient } from "../entry/client.ts";
 import type { SetOptions } from "../entry/index.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
 
 /** What one level stores, and how that is changed. */
 export interface LevelAccess {
-  get(scope: ConfigScope): Promise<StoredConfig>;
+  get(scope: ConfigScope): Promise<ShownConfig>;
   /** Answers whether something was written. */
   set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions): Promise<boolean>;
   /** False where there were none. */
-  delete(scope: ConfigScope, options: { readonly principal?: string }): Promise<boolean>;
+  delete(scope: ConfigScope, options: DeleteOptions): Promise<boolean>;
   /** What is absent of the change stays as it is in the store. */
   changeSystem(
     change: {
@@ -117,10 +117,12 @@ function levelsAt(calls: ServiceCalls): LevelAccess {
       // The service takes a level as a whole: what is read is written back, if it is still that.
       for (let attempt = 1; ; attempt++) {
         const { config, tag } = await readLevel(calls, route);
-        const { limits: stored, inherit, appliesTo } = config;
+        const isOverridden = config.untilMs !== undefined;
+        const { limits: stored, inherit, appliesTo } = isOverridden ? (config.then ?? { limits: [] }) : config;
         const kept = {
           ...(inherit === undefined ? {} : { inherit }),
           ...(appliesTo === undefined ? {} : { appliesTo }),
+          ...(isOverridden ? { keepOverride: true } : {}),
         };
         try {
           return await setLevel(calls, route, stored, { ...kept, ...change, ...options }, tag);

@@ -1,12 +1,15 @@
 import { accessSync, constants, existsSync, readdirSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { addressOf, nameOf, postgresUrlOf } from "../adapters/postgres/address.ts";
+import { addressOf as redisAddressOf, nameOf as redisNameOf, redisUrlOf } from "../adapters/redis/address.ts";
 import { NotFoundError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import { nearestName } from "../domain/names/known-names.ts";
 import { nameAfter, type OpenOptions, type STORE_KINDS } from "../entry/store-kinds.ts";
 import type { AddCheck } from "./check.ts";
-import type { CommandContext, GlobalOptions } from "./command.ts";
+import type { CommandContext } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
+import { REDIS_CHECKS, redisChecks } from "./redis-checks.ts";
 
 /** The way to a DynamoDB table, as the options and the environment say it. */
 export interface TableTarget {
@@ -48,7 +51,10 @@ export interface StoreTarget {
   missing(timeoutMs: number, cause: unknown): Promise<NotFoundError>;
 }
 
-type FindTarget = (store: string, options: GlobalOptions, env: CommandContext["env"]) => StoreTarget | undefined;
+/** As much of a command's context as names a store. */
+export type StoreContext = Pick<CommandContext, "options" | "env">;
+
+type FindTarget = (store: string, context: StoreContext) => StoreTarget | undefined;
 
 /** Each kind of store as the command line has it. Undefined: the name lacks what has to follow. */
 export const STORES: Readonly<Record<keyof typeof STORE_KINDS, FindTarget>> = {
@@ -56,11 +62,11 @@ export const STORES: Readonly<Record<keyof typeof STORE_KINDS, FindTarget>> = {
     const file = nameAfter("sqlite:", store);
     return file === undefined ? undefined : fileAt(store, file);
   },
-  postgres: (store, _options, env) =>
-    schemaAt(postgresUrlOf(store === "postgres" ? undefined : store, env.DATABASE_URL)),
-  dynamodb: (store, options, env) => {
-    const stack = store === "dynamodb" ? env.ZAEL_STACK || undefined : nameAfter("dynamodb:", store);
-    return stack === undefined ? undefined : tableTarget(tableAt(stack, options, env));
+  postgres: (store, { env }) => schemaAt(postgresUrlOf(store === "postgres" ? undefined : store, env.DATABASE_URL)),
+  redis: (store, { env }) => serverAt(redisUrlOf(store === "redis" ? undefined : store, env.REDIS_URL)),
+  dynamodb: (store, context) => {
+    const stack = store === "dynamodb" ? context.env.ZAEL_STACK || undefined : nameAfter("dynamodb:", store);
+    return stack === undefined ? undefined : tableTarget(tableAt(stack, context));
   },
 };
 
@@ -130,7 +136,7 @@ function schemaAt(url: string): StoreTarget {
     checkNames: ["server", "isolation", "durability", "tls", "connections", "transactions", "rows"],
     checkFirst: async (timeoutMs, add) => {
       const { inspectPostgres } = await import("../entry/postgres-admin.ts");
-      const { clockCheck, permissionsCheck, serverChecks } = await import("./postgres-checks.ts");
+      const { clockCheck, permissionsCheck, serverChecks } = await import("./check.ts");
       const found = await inspectPostgres({ url, timeoutMs });
       serverChecks(found, add);
       clockCheck(found, add);
@@ -148,6 +154,30 @@ function schemaAt(url: string): StoreTarget {
         { cause },
       );
     },
+  };
+}
+
+function serverAt(url: string): StoreTarget {
+  const name = redisNameOf(redisAddressOf(url));
+  const schema = async (timeoutMs: number) => {
+    const { redisVersionOf } = await import("../entry/redis-admin.ts");
+    const version = await redisVersionOf({ url, timeoutMs });
+    return version === undefined ? undefined : String(version);
+  };
+  return {
+    ...{ name, place: { store: url }, init: "zae-limiter init", schema },
+    checkNames: REDIS_CHECKS,
+    checkFirst: async (timeoutMs, add) => {
+      const { inspectRedis } = await import("../entry/redis-admin.ts");
+      redisChecks(await inspectRedis({ url, timeoutMs }), add);
+    },
+    check: async ({ timeoutMs }, add) => add("version", true, `schema ${await schema(timeoutMs)}`),
+    missing: async (_timeoutMs, cause) =>
+      new NotFoundError(
+        "store_not_found",
+        `${name} has no store of zae-limiter. Create it with \`zae-limiter init\`, or name another with --store or ZAEL_STORE.`,
+        { cause },
+      ),
   };
 }
 
@@ -208,30 +238,24 @@ export async function tablesNear(
   timeoutMs: number,
 ): Promise<readonly string[]> {
   const { listTables } = await import("../entry/dynamodb.ts");
-  const way = { ...(region === undefined ? {} : { region }), ...(endpoint === undefined ? {} : { endpoint }) };
-  return listTables({ ...way, timeoutMs }).catch(() => []);
+  return listTables(given({ region, endpoint, timeoutMs })).catch(() => []);
 }
 
-export function tableAt(stack: string, options: GlobalOptions, env: CommandContext["env"]): TableTarget {
-  const { region, endpointUrl: endpoint } = options;
-  useProfile(options);
-  return {
-    stack,
-    ...(region === undefined ? {} : { region }),
-    ...(endpoint === undefined ? {} : { endpoint }),
-    ...(isShared(options, env) ? { sharedTable: true } : {}),
-  };
+export function tableAt(stack: string, context: StoreContext): TableTarget {
+  const { region, endpointUrl: endpoint } = context.options;
+  useProfile(context);
+  return given({ stack, region, endpoint, sharedTable: isShared(context) || undefined });
 }
 
 /** Whether the original writes to the table too. `1` and `true` say the same, for every command. */
-export function isShared({ sharedTable }: GlobalOptions, { ZAEL_SHARED_TABLE: word }: CommandContext["env"]): boolean {
+export function isShared({ options, env: { ZAEL_SHARED_TABLE: word } }: StoreContext): boolean {
   if (word && !["1", "true", "0", "false"].includes(word)) {
     throw new UsageError(`ZAEL_SHARED_TABLE is "${word}"; give 1 or 0, or true or false.`);
   }
-  return sharedTable === true || word === "1" || word === "true";
+  return options.sharedTable === true || word === "1" || word === "true";
 }
 
 /** The SDK reads the profile from the environment. */
-export function useProfile({ profile }: GlobalOptions): void {
-  if (profile !== undefined) process.env.AWS_PROFILE = profile;
+export function useProfile({ options }: StoreContext): void {
+  if (options.profile !== undefined) process.env.AWS_PROFILE = options.profile;
 }

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CommandContext } from "./command.ts";
-import { type Column, tableOf } from "./table.ts";
-import { textWidth } from "./text-width.ts";
+import { type Column, tableOf, textWidth } from "./table.ts";
 
 type Row = readonly [id: string, tokens: string, text: string];
 
@@ -13,8 +12,8 @@ const COLUMNS: readonly Column<Row>[] = [
 ];
 
 function drawn(columns: number, ...batches: readonly (readonly Row[])[]): string[] {
-  const context = { terminal: { columns, stdout: false }, env: {} } as unknown as CommandContext;
-  const draw = tableOf(context, {}, COLUMNS);
+  const context = { terminal: { columns, stdout: false }, env: {}, options: {} } as unknown as CommandContext;
+  const draw = tableOf(context, COLUMNS);
   return batches
     .map((rows) => draw(rows))
     .join("")

@@ -1,7 +1,68 @@
-import { paintOf } from "./color.ts";
-import type { CommandContext, GlobalOptions } from "./command.ts";
-import { printable } from "./printable.ts";
-import { charactersOf, textWidth } from "./text-width.ts";
+import { styleText } from "node:util";
+import type { CommandContext } from "./command.ts";
+import { tokensText } from "./limit-text.ts";
+
+type Format = Parameters<typeof styleText>[0];
+
+/** Marks a text, where colours are wanted. */
+export type Paint = (format: Format, text: string) => string;
+
+/** The option wins, then NO_COLOR, then FORCE_COLOR, then: a terminal that is not dumb. */
+export function isColored({ env, terminal, options: { color } }: CommandContext): boolean {
+  if (color === "always" || color === "never") return color === "always";
+  if (env.NO_COLOR !== undefined && env.NO_COLOR !== "") return false;
+  if (env.FORCE_COLOR !== undefined && env.FORCE_COLOR !== "") return env.FORCE_COLOR !== "0";
+  return terminal.stdout && env.TERM !== "dumb";
+}
+
+export function paintOf(context: CommandContext): Paint {
+  if (!isColored(context)) return (_, text) => text;
+  return (format, text) => styleText(format, text, { validateStream: false });
+}
+
+/** What a stored text may have in it must not move the cursor, colour the screen, or turn the direction of what follows. */
+export function printable(text: string): string {
+  return text.replace(UNPRINTABLE, "\ufffd");
+}
+
+/** The same for a text of several lines. */
+export function printableLines(text: string): string {
+  return text.split("\n").map(printable).join("\n");
+}
+
+/** JSON as the page fixes it: never is null, which is what JSON.stringify makes of Infinity; what a terminal would obey is escaped. */
+export function jsonOf(value: unknown): string {
+  const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(value).replace(UNPRINTABLE, escaped);
+}
+
+/** Controls, ends of lines, and what changes the direction of the text after it. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/g;
+
+const PLAIN = /^[\x20-\x7e]*$/;
+
+// Scripts whose characters take two columns of a terminal (Unicode's East Asian widths W and F), and pictures.
+const WIDE =
+  /^(?:[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6]|[\u{17000}-\u{1b2ff}\u{1f200}-\u{1f2ff}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|.\ufe0f)/u;
+const UNSEEN = /^[\p{Mark}\p{Format}\p{Surrogate}]+$/u;
+
+/** How many columns of a terminal a text takes: Chinese, Japanese and Korean characters take two, and so do most emoji. */
+export function textWidth(text: string): number {
+  if (PLAIN.test(text)) return text.length;
+  return charactersOf(text).reduce((width, character) => width + characterWidth(character), 0);
+}
+
+/** What somebody sees as one character may be several to a program: it is never torn apart. */
+function charactersOf(text: string): readonly string[] {
+  if (PLAIN.test(text)) return [...text];
+  return Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment);
+}
+
+function characterWidth(character: string): number {
+  if (WIDE.test(character)) return 2;
+  return UNSEEN.test(character) ? 0 : 1;
+}
 
 /** One column of a table. */
 export interface Column<Item> {
@@ -21,12 +82,8 @@ const GAP = 2;
 const SPACE = " ".repeat(GAP);
 const FLEXIBLE_MIN = 12;
 
-export function tableOf<Item>(
-  context: CommandContext,
-  options: GlobalOptions,
-  columns: readonly Column<Item>[],
-): DrawRows<Item> {
-  const paint = paintOf(context, options);
+export function tableOf<Item>(context: CommandContext, columns: readonly Column<Item>[]): DrawRows<Item> {
+  const paint = paintOf(context);
   const width = context.terminal.columns ?? WIDTH_DEFAULT;
   let widths: readonly number[] | undefined;
   return (items) => {
@@ -121,4 +178,46 @@ function widthsOf<Item>(
 
 function widest(rows: readonly (readonly string[])[], column: number): number {
   return rows.reduce((most, row) => Math.max(most, textWidth(row[column] ?? "")), 0);
+}
+
+/** What one limit used, window by window, oldest first. */
+export interface Series {
+  readonly limit: string;
+  readonly points: readonly { readonly windowStartMs: number; readonly tokens: number }[];
+}
+
+const EIGHTHS = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+/** A bar a window, under each other, the longest as wide as there is room; the last 60 windows. */
+export function chartText(
+  { limit, points }: Series,
+  {
+    columns,
+    paint,
+    labelOf,
+  }: { readonly columns: number; readonly paint: Paint; readonly labelOf: (startMs: number) => string },
+): string {
+  const shown = points.slice(-WINDOWS_MAX);
+  const most = Math.max(1, ...shown.map(({ tokens }) => tokens));
+  const labels = shown.map(({ windowStartMs }) => labelOf(windowStartMs));
+  const label = Math.max(...labels.map(({ length }) => length));
+  const numbers = shown.map(({ tokens }) => tokensText(limit, tokens));
+  const number = Math.max(...numbers.map(({ length }) => length));
+  const room = Math.max(10, columns - label - number - 4);
+  const lines = shown.map(({ tokens }, i) => {
+    const bar = barText(tokens / most, room);
+    return `${(labels[i] ?? "").padEnd(label)}  ${(numbers[i] ?? "").padStart(number)}  ${paint("cyan", bar)}`.trimEnd();
+  });
+  const total = shown.reduce((sum, { tokens }) => sum + tokens, 0);
+  const left = points.length - shown.length;
+  const earlier = left === 0 ? "" : `, ${left} earlier windows not shown`;
+  return `${paint("bold", limit)}  ${tokensText(limit, total)} in ${shown.length} window${shown.length === 1 ? "" : "s"}${earlier}\n${lines.join("\n")}\n`;
+}
+
+const WINDOWS_MAX = 60;
+
+/** A bar of so much of the room, to an eighth of a column. */
+export function barText(part: number, room: number): string {
+  const eighths = Math.round(Math.min(1, Math.max(0, part)) * room * 8);
+  return `${"█".repeat(Math.floor(eighths / 8))}${EIGHTHS[eighths % 8]}`;
 }

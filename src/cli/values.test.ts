@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { amountOf, durationMs, instantMs, metadataOf, tokensOf } from "./values.ts";
+import { amountOf, durationMs, instantMs, pairsOf, tokensOf } from "./values.ts";
 
 const NOW = Date.UTC(2026, 5, 15, 12);
 
@@ -41,8 +41,8 @@ test("tokens and metadata are pairs, and none is said twice", () => {
   for (const texts of [["rpm"], ["rpm="], ["=1"], ["rpm=1,"], ["rpm=1.5"], ["rpm=1", "rpm=2"]]) {
     assert.throws(() => tokensOf(texts, "-c"), /-c/, String(texts));
   }
-  assert.deepEqual(metadataOf(["a=1", "b=", "c=x=y"]), { a: "1", b: "", c: "x=y" });
-  assert.throws(() => metadataOf(["=1"]), /KEY=VALUE/);
+  assert.deepEqual(pairsOf(["a=1", "b=", "c=x=y"], "--meta"), { a: "1", b: "", c: "x=y" });
+  assert.throws(() => pairsOf(["=1"], "--meta"), /KEY=VALUE/);
 });
 
 test("amounts may be money, in micro-dollars", () => {

@@ -1,6 +1,7 @@
-import { amountOfText } from "../domain/limits/amount-text.ts";
-import { durationMs as durationOfText } from "../domain/limits/durations.ts";
+import type { Also } from "../domain/charge/amounts.ts";
+import { amountOfText, durationMs as durationOfText } from "../domain/limits/durations.ts";
 import { microOfText } from "../domain/limits/money.ts";
+import { given } from "../domain/names/given.ts";
 import { orOf, UsageError } from "./exit-code.ts";
 
 /** `500ms`, `30s`, `5m`, `2h`, `1d` in milliseconds. */
@@ -30,6 +31,16 @@ export function instantMs(text: string, what: string, nowMs: number): number {
   );
 }
 
+/** As `instantMs`, or a time of day (UTC): the last such minute. */
+export function momentMs(text: string, what: string, nowMs: number): number {
+  const [, hours, minutes] = /^([01]?\d|2[0-3]):([0-5]\d)$/.exec(text) ?? [];
+  if (hours === undefined) return instantMs(text, what, nowMs);
+  const today = new Date(nowMs).setUTCHours(Number(hours), Number(minutes), 0, 0);
+  return today <= nowMs ? today : today - DAY_MS;
+}
+
+const DAY_MS = 86_400_000;
+
 /** Digits with "_" between them and at most one of k, M and G; undefined for anything else, and above what is exact. */
 export function amountOf(text: string): number | undefined {
   const amount = amountOfText(text);
@@ -51,12 +62,38 @@ export function tokensOf(texts: readonly string[], option: string): Readonly<Rec
   return Object.fromEntries(tokens);
 }
 
-/** `KEY=VALUE`, repeated. The value may be empty and have further "=". */
-export function metadataOf(texts: readonly string[]): Readonly<Record<string, string>> {
+/**
+ * Reads `RESOURCE:NAME=N`, and `RESOURCE@ENTITY:NAME=N` for another entity; repeated. Resources have no "@", and entities no "/", which
+ * resources have. Both may have a ":", so that the last one counts.
+ */
+export function alsoOf(texts: readonly string[] | undefined): Also | undefined {
+  if (texts === undefined) return undefined;
+  const parts = new Map<string, string[]>();
+  for (const text of texts) {
+    const [, place, amounts] = /^(.+):([^:]+=[^:]*)$/.exec(text) ?? [];
+    if (place === undefined || amounts === undefined) {
+      throw new UsageError(
+        `--also is "${text}"; give RESOURCE:NAME=N, such as gpu:slots=1, or RESOURCE@ENTITY:NAME=N for another entity.`,
+      );
+    }
+    parts.set(place, [...(parts.get(place) ?? []), amounts]);
+  }
+  const all = Array.from(parts, ([place, amounts]) => ({ place, consume: tokensOf(amounts, "--also") }));
+  if (all.every(({ place }) => !place.includes("@"))) {
+    return Object.fromEntries(all.map(({ place, consume }) => [place, consume]));
+  }
+  return all.map(({ place, consume }) => {
+    const [, resource = "", entityId] = /^([^@]*)(?:@(.*))?$/.exec(place) ?? [];
+    return given({ entityId, resource, consume });
+  });
+}
+
+/** Reads `KEY=VALUE`, repeated. The value may be empty and have further "=". */
+export function pairsOf(texts: readonly string[], option: string): Readonly<Record<string, string>> {
   return Object.fromEntries(
     texts.map((text) => {
       const at = text.indexOf("=");
-      if (at < 1) throw new UsageError(`--meta is "${text}"; give KEY=VALUE.`);
+      if (at < 1) throw new UsageError(`${option} is "${text}"; give KEY=VALUE.`);
       return [text.slice(0, at), text.slice(at + 1)];
     }),
   );
@@ -70,13 +107,13 @@ export function countOf(text: string, option: string): number {
   return count;
 }
 
-/** A whole number of percent, as `--leave-percent` takes it: an object to be spread, empty where nothing is said. */
-export function leavePercentOf(text: string | undefined): { readonly leavePercent?: number } {
-  if (text === undefined) return {};
+/** A whole number of percent, as `--leave-percent` takes it. */
+export function leavePercentOf(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
   const percent = /^\d{1,2}$/.test(text) ? Number(text) : Number.NaN;
   if (Number.isNaN(percent))
     throw new UsageError(`--leave-percent is "${text}"; give a whole number of percent from 0 to 99.`);
-  return { leavePercent: percent };
+  return percent;
 }
 
 /** One of several words. */
@@ -84,4 +121,9 @@ export function choiceOf<Choice extends string>(text: string, choices: readonly 
   const found = choices.find((choice) => choice === text);
   if (found === undefined) throw new UsageError(`${what} is "${text}"; give ${orOf(choices)}.`);
   return found;
+}
+
+/** `tlsCert` as a flag has it: `tls-cert`. */
+export function kebab(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }

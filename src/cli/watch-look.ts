@@ -1,6 +1,6 @@
 import { ValidationError } from "../domain/names/errors.ts";
 import type { Explanation, LimitExplanation } from "../entry/index.ts";
-import type { CommandLimiter } from "./command-limiter.ts";
+import type { CommandLimiter } from "./on-store.ts";
 
 /** One limit of one bucket at one look. */
 export interface WatchedBucket {

@@ -1,15 +1,14 @@
 import { ValidationError } from "../domain/names/errors.ts";
 import { shown } from "../domain/names/shown.ts";
 
-// What the library would refuse, and JSON or the service behind it would not notice. Everything else is for the service to refuse,
-// which knows what is stored. The sentences are short: whoever loads a client loads them.
+// Checks for values that the library would refuse, and that JSON or the service would not notice. The service checks everything else.
+// The sentences are short, because every client loads them.
 
-/** What is wrong, and what to give instead. */
 export function invalid(code: string, what: string, value: unknown, remedy: string): ValidationError {
   return new ValidationError(`${code}_invalid`, `${what} is ${shown(value)}; give ${remedy}.`);
 }
 
-/** What is wrong with a value, as a code and a remedy; false: nothing. */
+/** The code and the remedy of a wrong value; false: it is right. */
 type Wrong = readonly [code: string, remedy: string] | false;
 
 /** For each name of an object, what may be wrong with its value. */
@@ -36,7 +35,7 @@ export function checkNames<Options extends object>(
   return given;
 }
 
-/** What a change cannot have over HTTP: the audit trail names the token, so that there is no `principal`. */
+/** Throws for options that a change cannot have over HTTP, such as `principal`: the audit trail names the token. */
 export function refuse(options: object): void {
   for (const [name, value] of Object.entries(options)) {
     if (value !== undefined) throw unknown("The change", name, "leave it out");
@@ -56,10 +55,12 @@ export function checkAmounts<Amounts>(amounts: Amounts, what: string): Amounts {
   return amounts;
 }
 
-/** Amounts of further resources. */
+/** Amounts of further parts. */
 export function alsoRule(also: object): Wrong {
-  if (!isRecord(also)) return ["also", "amounts by resource"];
-  for (const amounts of Object.values(also)) checkAmounts(amounts, "also");
+  if (!isRecord(also) && !Array.isArray(also)) return ["also", "amounts by resource, or a list of parts"];
+  const parts = Object.values(also);
+  for (const amounts of Array.isArray(also) ? parts.map(({ consume = {} }) => consume) : parts)
+    checkAmounts(amounts, "also");
   return false;
 }
 
@@ -75,7 +76,7 @@ export function oneOf(code: string, ...words: readonly string[]) {
 
 const ID = /^[a-z\d][\w.:@-]{0,255}$/i;
 
-/** Which names the library takes, but for the few resources whose names are reserved: those the service knows. */
+/** The names that the library takes. Reserved names of resources are left to the service. */
 const NAMES = {
   entityId: ID,
   planId: ID,
@@ -86,7 +87,6 @@ const NAMES = {
   leaseId: /^[\w-]{1,64}$/,
 } as const;
 
-/** What is wrong with a name of this kind. */
 export function nameRule(field: keyof typeof NAMES) {
   return (name: string): Wrong => !(typeof name === "string" && NAMES[field].test(name)) && wrongName(field);
 }

@@ -1,19 +1,109 @@
-import { ValidationError } from "../domain/names/errors.ts";
+import { howLeavingOut } from "../domain/charge/amounts.ts";
+import { RateLimiterUnavailable, ValidationError } from "../domain/names/errors.ts";
 import { shown } from "../domain/names/shown.ts";
-import type { Outcome } from "../engine/acquire/outcome.ts";
+import type { Outcome } from "../engine/acquire/acquiring.ts";
 import type { Lease } from "../engine/lease/lease.ts";
 import type { Limiter } from "../engine/limiter/limiter.ts";
 import type { RequestQuestion } from "../engine/limiter/question.ts";
+import type { Refusal } from "../engine/refusal/refusal.ts";
+import type { LeaseView } from "../leases/lease-view.ts";
 import type { Clock } from "../ports/system.ts";
-import { ServiceCalls } from "./http.ts";
+import { isRecord } from "./check.ts";
+import { at, carryOver, keyField, type ServiceAnswer, ServiceCalls } from "./http.ts";
+import { ClientLease } from "./lease.ts";
 import { addMethods, OPERATIONS } from "./operations.ts";
-import { type ClientOptions, checkOptions } from "./options.ts";
-import { at } from "./path.ts";
-import type { ClientRequest } from "./request.ts";
-import { take } from "./taking.ts";
+import { type ClientOptions, type ClientRequest, checkOptions, checkRequest } from "./options.ts";
 
-/** By what a client asks its service, for other parts of this package: not a member, for those are the public interface. */
+type Answer = LeaseView | { readonly ok: true; readonly lease: LeaseView } | Omit<Refusal, "levels">;
+
+/** Takes tokens at the service: a lease, or with `try` why there is none. */
+async function take(
+  calls: ServiceCalls,
+  route: "acquire" | "try",
+  request: ClientRequest,
+): Promise<ClientLease | Refusal> {
+  try {
+    return await taken(calls, route, request, calls.options.holdMs);
+  } catch (error) {
+    // Slots are held for a shorter time than a client that does not say asks for.
+    const { code, holdMs } = error as { readonly code?: string; readonly holdMs?: number };
+    if (code !== "hold_too_long" || !holdMs || request.holdMs !== undefined) throw error;
+    return taken(calls, route, request, holdMs);
+  }
+}
+
+/** `holdMs`: where the request does not say. */
+async function taken(
+  calls: ServiceCalls,
+  route: "acquire" | "try",
+  request: ClientRequest,
+  ownHoldMs: number,
+): Promise<ClientLease | Refusal> {
+  const { options, clock } = calls;
+  const { signal, ...asked } = checkRequest(request);
+  const { entityId, resource, consume, wait, holdMs = ownHoldMs, onExpiry = options.onExpiry } = asked;
+  signal?.throwIfAborted();
+  const askedAtMs = clock.now();
+  const leaseOf = (view: LeaseView) => new ClientLease({ view, calls, holdMs, askedAtMs, signal });
+  const outcomeOf = async ({ body, headers }: ServiceAnswer<Answer>) => {
+    if ("statuses" in body) {
+      const levels = [...new Set([entityId, ...body.statuses.map((status) => status.entityId)])];
+      return carryOver({ ...body, levels }, headers, clock.now());
+    }
+    const lease = carryOver(leaseOf("lease" in body ? body.lease : body), headers, clock.now());
+    // The answer took so long, with waits and repeats, that the hold would soon be over by this clock.
+    if (clock.now() - askedAtMs > holdMs / 3) await lease.refresh();
+    return lease;
+  };
+  const answering = calls.answer<Answer>("POST", at`${route}`, {
+    body: { ...asked, holdMs, onExpiry, uncounted: howLeavingOut(request) },
+    headers: keyField(),
+    repeats: "take",
+    // An abort ends a wait; a take that was begun is completed.
+    ...(wait && { waitMs: wait.maxMs, signal }),
+  });
+  try {
+    return await outcomeOf(await unlessAborted(signal, answering));
+  } catch (error) {
+    if (signal?.aborted) answering.then(outcomeOf).then(giveBack, () => {});
+    if (options.onUnavailable === "block" || !(error instanceof RateLimiterUnavailable)) throw error;
+    // A lease that charges nothing.
+    const consumed = Object.fromEntries(Object.keys(consume ?? {}).map((name) => [name, 0]));
+    return leaseOf({
+      ...{
+        leaseId: null,
+        entityId,
+        resource,
+        consumed,
+        degraded: error.message,
+        also: {},
+        overdrawn: [],
+        shadowed: [],
+        limits: [],
+      },
+      bypassed: false,
+    } as unknown as LeaseView);
+  }
+}
+
+/** The service took, but no caller waits for it any more. */
+function giveBack(outcome: ClientLease | Refusal): void {
+  if ("rollback" in outcome) outcome.rollback().catch(() => {});
+}
+
+function unlessAborted<Value>(signal: AbortSignal | undefined, work: Promise<Value>): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const aborted = () => reject(signal?.reason);
+    signal?.addEventListener("abort", aborted);
+    work.then(resolve, reject).finally(() => signal?.removeEventListener("abort", aborted));
+  });
+}
+
+/** The calls of a client, for other parts of this package. It is no member: those are public. */
 export let callsOf: (client: ClientLimiter) => ServiceCalls;
+
+/** The calls of what may be a client; undefined for a limiter on a store, and anything else. */
+export let callsIfClient: (limiter: unknown) => ServiceCalls | undefined;
 
 type SameMethods = Pick<Limiter, keyof typeof OPERATIONS>;
 
@@ -25,6 +115,7 @@ export interface ClientLimiter extends SameMethods {}
 export class ClientLimiter {
   static {
     callsOf = (client) => client.#calls;
+    callsIfClient = (limiter) => (isRecord(limiter) && #calls in limiter ? limiter.#calls : undefined);
     addMethods(ClientLimiter.prototype, OPERATIONS, callsOf);
   }
 
@@ -78,12 +169,12 @@ export class ClientLimiter {
 
   /** Milliseconds until the amounts fit at every level: 0 if they fit now, `Infinity` if they never will or it is disabled. */
   async timeUntilAvailable(question: RequestQuestion): Promise<number> {
-    // Without amounts a request is asked about that names none; an explanation would be of no request at all.
+    // Without amounts, ask about a request that takes nothing. An explanation without `consume` would be of no request at all.
     const { outcome, retryAfterMs } = await this.explain({ ...question, consume: question?.consume ?? {} });
     return outcome === "granted" ? 0 : retryAfterMs;
   }
 
-  /** Whether the service and its store respond. Never throws. */
+  /** Tells whether the service and its store respond. Never throws. */
   isAvailable(): Promise<boolean> {
     return this.#calls.answer("GET", at`/readyz`).then(
       () => true,

@@ -1,10 +1,119 @@
-import { LimiterError, RateLimiterUnavailable } from "../domain/names/errors.ts";
+import { carryFields } from "../domain/charge/rate-limit-headers.ts";
+import type { Status } from "../domain/charge/status.ts";
+import {
+  ConflictError,
+  ExistsError,
+  HoldLost,
+  LeaseClosed,
+  LimiterError,
+  NotFoundError,
+  RateLimitExceeded,
+  RateLimiterUnavailable,
+  ResourceDisabled,
+  ValidationError,
+} from "../domain/names/errors.ts";
 import type { Clock } from "../ports/system.ts";
-import { checkQuery, jsonOf } from "./check.ts";
-import { inBackground } from "./in-background.ts";
+import { checkName, checkQuery, invalid, jsonOf } from "./check.ts";
 import type { CheckedOptions } from "./options.ts";
-import { at, type Path } from "./path.ts";
-import { errorOf, parsed } from "./problem.ts";
+
+/** Waits without keeping the process alive. */
+export function inBackground(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  return clock.sleepInBackground === undefined ? clock.sleep(ms, signal) : clock.sleepInBackground(ms, signal);
+}
+
+/** A path of the service. `at` and `requestOf` alone make one: nothing that was joined by hand reaches `fetch`. */
+export type Path = string & { readonly madeBy: typeof at };
+
+/**
+ * A path with names in it, such as at`leases/${id}/settle`; one that begins with `/` is below the address of the service, any
+ * other below the namespace. Each name becomes one part of the path, as it is: it is encoded, and refused where it would be left out
+ * of an address or lead to another.
+ */
+export function at({ raw }: TemplateStringsArray, ...names: readonly string[]): Path {
+  return String.raw({ raw }, ...names.map(partOf)) as Path;
+}
+
+/**
+ * The request of an operation with the arguments of its method. Each name in braces becomes a part of the path, and each name after `?` a
+ * field of the query: `GET entities/{entityId}/limits`, `GET limits/effective?entityId&resource`. They are the first arguments, in that order.
+ */
+export function requestOf(http: string, given: readonly unknown[]) {
+  const rest = [...given];
+  const [method, template, fields] = http.split(/[ ?]/) as [string, string, string?];
+  const next = (field: string) => checkName(field as "resource", rest.shift() as string);
+  const path = template.replace(/{(\w+)}/g, (_, field) => partOf(next(field))) as Path;
+  const query = Object.fromEntries((fields?.split("&") ?? []).map((field) => [field, next(field)]));
+  return { method, path, query, rest };
+}
+
+function partOf(name: string): string {
+  if (/^\.{0,2}$/.test(name)) throw invalid("path", "A part of the path", name, "a name");
+  return encodeURIComponent(name);
+}
+
+/** The body of an answer that is no success. */
+interface ProblemBody {
+  readonly code: string;
+  readonly detail: string;
+  readonly entityId: string;
+  readonly resource: string;
+  readonly level: string;
+  readonly leaseStatus?: "settled" | "rolledBack" | "expired";
+  readonly statuses?: readonly Status[];
+  /** The longest that slots are held. */
+  readonly holdMs?: number;
+  /** Why the namespace is frozen. */
+  readonly reason?: string;
+  /** The problems of a manifest, each with its path. */
+  readonly problems?: readonly unknown[];
+}
+
+/** The error that the library would have thrown, of the same class and with the same code. */
+function errorOf(status: number, problem: ProblemBody, headers: Headers, atMs: number): LimiterError {
+  const { code, detail, statuses, leaseStatus, holdMs, problems } = problem;
+  if (statuses) {
+    // The limit that is waited for longest; its wait is that of the whole refusal.
+    const primary = statuses.reduce((longest, one) => (one.retryAfterMs > longest.retryAfterMs ? one : longest));
+    return carryOver(new RateLimitExceeded({ statuses, primary, retryAfterMs: primary.retryAfterMs }), headers, atMs);
+  }
+  if (code === "resource_disabled") return new ResourceDisabled(problem);
+  if (code === "namespace_frozen") return new ResourceDisabled({ ...problem, frozen: { reason: problem.reason } });
+  if (code === "hold_lost") return new HoldLost(detail);
+  if (leaseStatus) return new LeaseClosed(code, detail, { leaseStatus });
+  if (status === 400 || code === "amount_above_capacity" || code === "idempotency_key_reused") {
+    return Object.assign(new ValidationError(code, detail), holdMs && { holdMs }, problems && { problems });
+  }
+  if (status === 404 && code !== "route_unknown") return new NotFoundError(code, detail);
+  if (status === 409 || status === 412) {
+    return new (code.endsWith("_exists") ? ExistsError : ConflictError)(code, detail);
+  }
+  // Codes of the service alone: a missing token or scope, an unknown host, a body that is too large.
+  return Object.defineProperty(new LimiterError(code, detail), "httpStatus", { value: status });
+}
+
+/** The changes that an apply made before it failed go with its error. */
+function withMade<Failed extends LimiterError>(error: Failed, body: { readonly made?: unknown } | undefined): Failed {
+  return Object.assign(error, body?.made && { made: body.made });
+}
+
+/** Keeps the service's own fields for a middleware, which passes them on. */
+export function carryOver<Told extends object>(told: Told, headers: Headers, atMs: number): Told {
+  const [policy, state] = [headers.get("ratelimit-policy"), headers.get("ratelimit")];
+  if (policy && state) carryFields(told, { policy, state, atMs });
+  return told;
+}
+
+/** The value in a JSON text; undefined: it is none. JSON has no Infinity: where something never happens, it is `null` there. */
+// biome-ignore lint/suspicious/noExplicitAny: what it is depends on what was asked, and whom.
+function parsed(text: string): any {
+  try {
+    return JSON.parse(text, (name, value) =>
+      value === null && /^(retryAfter|changesAt)Ms$/.test(name) ? Number.POSITIVE_INFINITY : value,
+    );
+  } catch {
+    return undefined;
+  }
+}
 
 /**
  * When a request is sent again.
@@ -15,9 +124,8 @@ import { errorOf, parsed } from "./problem.ts";
  */
 type Repeats = "take" | "lease" | "never";
 
-/** What a request has besides its method and its path. */
 export interface RequestParts {
-  /** What is undefined is left out. */
+  /** Undefined fields are left out. */
   readonly query?: object;
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
@@ -32,7 +140,7 @@ export interface RequestParts {
 export interface ServiceAnswer<Body> {
   readonly body: Body;
   readonly headers: Headers;
-  /** How often it was sent again. */
+  /** The number of times that it was sent again. */
   readonly repeats: number;
 }
 
@@ -147,13 +255,13 @@ export class ServiceCalls {
     const isInProgress = body?.code === "idempotency_in_progress";
     if (isInProgress || (body?.code && status < 502)) {
       const error = isInProgress ? this.#unavailable(body.detail) : errorOf(status, body, headers, this.clock.now());
-      return isInProgress ? { error, pauseMs: retryAfterMs } : { error };
+      return isInProgress ? { error, pauseMs: retryAfterMs } : { error: withMade(error, body) };
     }
     if (status < 500) {
       const what = `The server at ${this.options.base} is not a zae-limiter service (${status}); correct the address.`;
       return { error: new LimiterError("service_unknown", what) };
     }
-    const error = this.#unavailable(`failed with ${status}: ${body?.detail ?? text.slice(0, 50)}`);
+    const error = withMade(this.#unavailable(`failed with ${status}: ${body?.detail ?? text.slice(0, 50)}`), body);
     if (status === 503) this.#outageUntilMs = this.clock.now() + retryAfterMs;
     return status === 502 || status === 504 ? { error, pauseMs: 0 } : { error };
   }

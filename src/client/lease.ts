@@ -1,16 +1,13 @@
 import type { Tokens } from "../domain/charge/amounts.ts";
 import { HoldLost, LeaseClosed, RateLimiterUnavailable, ValidationError } from "../domain/names/errors.ts";
-import type { Lease, SettleOptions } from "../engine/lease/lease.ts";
+import type { Lease, LeasePlace, SettleOptions } from "../engine/lease/lease.ts";
 import type { LeaseResource, LeaseStatus } from "../engine/lease/lease-resource.ts";
 import { type TrackOptions, track } from "../engine/lease/track.ts";
-import type { Availability } from "../engine/limiter/availability.ts";
-import type { LeaseView } from "../leases/lease-view.ts";
+import type { Availability } from "../engine/limiter/question.ts";
+import type { LeasePartView, LeaseView } from "../leases/lease-view.ts";
 import { alsoRule, asGiven, checkAmounts, checkNames, type Rules } from "./check.ts";
-import { keyField, type ServiceCalls } from "./http.ts";
-import { inBackground } from "./in-background.ts";
-import { at } from "./path.ts";
+import { at, inBackground, keyField, type ServiceCalls } from "./http.ts";
 
-/** What a lease was taken with. */
 interface Taken {
   readonly view: LeaseView;
   readonly calls: ServiceCalls;
@@ -45,7 +42,7 @@ export class ClientLease implements Public<Lease> {
   #signal: AbortSignal | undefined;
   /** Aborted when the lease expires. */
   readonly #expiry = new AbortController();
-  /** For so long it is held after the service has said so. */
+  /** The length of the hold, from the last answer that set it. */
   #spanMs: number;
   /** Aborted when it ends at another time than was thought. */
   #naps = new AbortController();
@@ -60,7 +57,7 @@ export class ClientLease implements Public<Lease> {
     this.#calls = calls;
     this.#view = view;
     this.#degraded = view.degraded;
-    // What was let through during an outage is work all the same, and ends when it is settled.
+    // Work that was let through during an outage ends when it is settled, too.
     this.#status = view.degraded ? "open" : view.status;
     this.#spanMs = holdMs;
     this.#heldUntilMs = askedAtMs + holdMs;
@@ -109,15 +106,25 @@ export class ClientLease implements Public<Lease> {
     return [this.#view.resource, ...Object.keys(this.#view.also)];
   }
 
+  get parts(): readonly LeasePlace[] {
+    return this.#parts.map(({ entityId, resource }) => ({ entityId, resource }));
+  }
+
   resource(name: string): LeaseResource {
+    return this.part({ entityId: this.#view.entityId, resource: name });
+  }
+
+  part({ entityId, resource }: LeasePlace): LeaseResource {
     const lease = this;
-    const place = this.resources.indexOf(name);
-    if (place < 0)
-      throw new ValidationError("resource_unknown", `The lease holds nothing on ${name}; name it in also.`);
-    const change = (what: Change) => (tokens: Tokens) => lease.#change(what, tokens, name);
+    const place = this.parts.findIndex((part) => part.entityId === entityId && part.resource === resource);
+    if (place < 0) {
+      const what = entityId === this.#view.entityId ? resource : `${entityId} on ${resource}`;
+      throw new ValidationError("resource_unknown", `The lease holds nothing on ${what}; name it in also.`);
+    }
+    const change = (what: Change) => (tokens: Tokens) => lease.#change(what, tokens, { entityId, resource });
     const other: Public<LeaseResource> = {
       get consumed() {
-        return lease.#view.also[name] ?? {};
+        return lease.#parts[place]?.consumed ?? {};
       },
       remaining: this.#remainingOn(place),
       ...{ overdrawn: [], shadowed: [], bypassed: false },
@@ -195,7 +202,7 @@ export class ClientLease implements Public<Lease> {
     if (this.#isHeld()) await this.renew().catch(() => {});
   }
 
-  /** Whether the service holds it. */
+  /** True while the service holds it. */
   #isHeld(): boolean {
     return this.#status === "open" && this.#view.leaseId !== null;
   }
@@ -204,23 +211,34 @@ export class ClientLease implements Public<Lease> {
     if (this.status !== "open") throw closed(this.#status);
   }
 
-  /** What limits held after the take, on one of the resources. Totals come with the resource that they were taken with. */
+  get #parts(): readonly LeasePartView[] {
+    const { entityId, resource, consumed, also, parts } = this.#view;
+    const further = Object.entries(also).map(([name, amounts]) => ({ entityId, resource: name, consumed: amounts }));
+    return parts ?? [{ entityId, resource, consumed }, ...further];
+  }
+
+  /** The limits of one part after the take. Those of parents and totals come with the part that they were taken with. */
   #remainingOn(place: number): readonly Availability[] {
-    const { resources } = this;
+    const { limits, parts: several } = this.#taken.view;
     let at = 0;
-    return this.#taken.view.limits.filter(({ resource }) => {
-      at = Math.max(at, resources.indexOf(resource));
+    return limits.filter(({ entityId, resource }) => {
+      // A parent's limit can begin a part, too, where all are of one entity.
+      const isOf = (part: LeasePlace) => part.resource === resource && (!several || part.entityId === entityId);
+      at = Math.max(at, this.#parts.findIndex(isOf));
       return at === place;
     });
   }
 
-  async #change(what: Change, tokens: Tokens, resource?: string): Promise<void> {
+  async #change(what: Change, tokens: Tokens, part?: LeasePlace): Promise<void> {
     this.#requireOpen();
     checkAmounts(tokens, what);
     // Let through during an outage: there is nothing to charge or to give back.
     if (!this.#isHeld()) return;
-    const own = resource === undefined ? tokens : {};
-    const body = { [what === "adjust" ? "delta" : "amounts"]: own, ...(resource && { also: { [resource]: tokens } }) };
+    const own = part ? {} : tokens;
+    // A service of an earlier version knows no list.
+    const isOther = part && part.entityId !== this.#view.entityId;
+    const also = isOther ? [{ ...part, consume: tokens }] : part && { [part.resource]: tokens };
+    const body = { [what === "adjust" ? "delta" : "amounts"]: own, ...(also && { also }) };
     try {
       await this.#inTurn(what, body, keyField());
     } catch (error) {
@@ -234,7 +252,7 @@ export class ClientLease implements Public<Lease> {
     if (this.status === "expired") throw closed("expired");
     if (this.#status !== "open") return;
     const isHeld = this.#isHeld();
-    // At once: what is asked of the lease meanwhile comes too late.
+    // End it now: later calls on the lease must fail.
     this.#end(status);
     if (!isHeld) return;
     try {

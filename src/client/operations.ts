@@ -1,16 +1,145 @@
+import type { LoggedRefusal } from "../domain/charge/refusal-log.ts";
+import type { ShownConfig } from "../domain/config/overrides.ts";
+import type { Limit } from "../domain/limits/limit.ts";
 import { NotFoundError } from "../domain/names/errors.ts";
 import type { OperationResult, PolicyScope, ResetRequest, TopUpRequest } from "../engine/acquire/policies.ts";
-import type { ChangeOptions } from "../engine/limiter/level-options.ts";
+import type { CorrectionRequest } from "../engine/acquire/without-lease.ts";
+import type { AccessOptions, ChangeOptions } from "../engine/limiter/level-options.ts";
 import type { Limiter } from "../engine/limiter/limiter.ts";
-import type { ListOptions } from "../engine/limiter/listing.ts";
+import type { Listing, ListOptions, ListPage } from "../engine/limiter/listing.ts";
+import type { FreezeOptions } from "../engine/limiter/namespaces.ts";
+import type { PastExplanation, PastQuestion } from "../engine/limiter/past-explanation.ts";
 import type { Question, RequestQuestion } from "../engine/limiter/question.ts";
+import type { RefusalLogRequest } from "../engine/refusal/logged-refusals.ts";
 import type { RefusalRequest } from "../engine/refusal/refusal-counts.ts";
-import { checkAmounts, checkName, invalid, isRecord, refuse } from "./check.ts";
-import { keyField, type Operation, type RequestParts, type ServiceCalls } from "./http.ts";
-import { levelOperations, readLevel } from "./levels.ts";
-import { listed, pageWithCursor } from "./listing.ts";
-import { requestOf } from "./path.ts";
-import { questionOf } from "./request.ts";
+import { alsoRule, checkAmounts, checkName, invalid, isRecord, refuse } from "./check.ts";
+import { keyField, type Operation, type Path, type RequestParts, requestOf, type ServiceCalls } from "./http.ts";
+import { questionOf } from "./options.ts";
+
+/** The route of a level and the query that names it. */
+export interface LevelRoute {
+  readonly path: Path;
+  readonly query: { readonly entityId?: string; readonly planId?: string; readonly resource?: string };
+}
+
+/** `get…`, `set…` and `delete…` of a level. `where`: its route, with the name of its owner where it has one. */
+function levelOperations<const Level extends string>(level: Level, where: string) {
+  const rows: Readonly<Record<string, Operation>> = {
+    [`get${level}`]: [`GET ${where}`, ofLevel],
+    [`set${level}`]: [`PUT ${where}`, ofLevel],
+    [`delete${level}`]: [`DELETE ${where}`, ofLevel],
+  };
+  return rows as Readonly<Record<`${"get" | "set" | "delete"}${Level}`, Operation>>;
+}
+
+async function ofLevel(calls: ServiceCalls, http: string, given: readonly unknown[]): Promise<unknown> {
+  const { method, path, query, rest } = requestOf(http, given);
+  const limits = method === "PUT" ? (rest.shift() as readonly Limit[]) : [];
+  const { resource, ...others } = (rest[0] ?? {}) as { readonly resource?: string };
+  // An entity and a plan may have limits on one resource.
+  const isOn = resource !== undefined && /limits.+Id/.test(http);
+  const route = { path, query: isOn ? { ...query, resource: checkName("resource", resource) } : query };
+  const options = isOn || resource === undefined ? others : { resource, ...others };
+  if (method === "PUT") return setLevel(calls, route, limits, options);
+  if (method === "DELETE") return deleteLevel(calls, route, options);
+  const { untilMs: _, then: __, ...config } = (await readLevel(calls, route)).config;
+  return path === "limits" && http.endsWith(path) ? config : config.limits;
+}
+
+/** The configuration of a level and its tag, if it has one; `limits: []` if nothing is stored. */
+export async function readLevel(
+  calls: ServiceCalls,
+  { path, query }: LevelRoute,
+): Promise<{ readonly config: ShownConfig; readonly tag?: string | null }> {
+  return unlessEmpty<{ config: ShownConfig; tag?: string | null }>({ config: { limits: [] } }, async () => {
+    const { body, headers } = await calls.answer<ShownConfig & Record<string, unknown>>("GET", path, { query });
+    const { level: _, entityId: __, planId: ___, resource: ____, ...config } = body;
+    return { config, tag: headers.get("etag") };
+  });
+}
+
+/** Sets the limits of a level, with `ifTag` only while it is what was read with this tag. Answers whether that changed something. */
+export async function setLevel(
+  calls: ServiceCalls,
+  { path, query }: LevelRoute,
+  limits: readonly Limit[],
+  { principal, ...options }: { readonly principal?: string | undefined },
+  ifTag?: string | null,
+): Promise<boolean> {
+  refuse({ principal });
+  const { body, repeats } = await calls.answer<{ readonly changed: boolean }>("PUT", path, {
+    query,
+    body: { limits, ...options },
+    // Sent again after a lost answer, what was read has been changed: by the first.
+    ...(ifTag && { headers: { "if-match": ifTag }, repeats: "never" }),
+  });
+  // A repeat finds what the first may have set, and cannot tell whose it is.
+  return body.changed || repeats > 0;
+}
+
+/** Answers whether there were any. */
+export function deleteLevel(calls: ServiceCalls, { path, query }: LevelRoute, options: object): Promise<boolean> {
+  return unlessEmpty(false, async () => {
+    const { override, ...others } = options as { readonly override?: boolean };
+    refuse(others);
+    await calls.answer("DELETE", path, { query: { ...query, ...(override && { override }) }, repeats: "never" });
+    return true;
+  });
+}
+
+async function unlessEmpty<Value>(none: Value, work: () => Promise<Value>): Promise<Value> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof NotFoundError && /^(limits|override)_not_found$/.test(error.code)) return none;
+    throw error;
+  }
+}
+
+interface PageOf<Item> {
+  readonly items: readonly Item[];
+  readonly cursor?: string;
+}
+
+/** The service answers at most so many items at a time, and the library ten times as many on a page. */
+const PART_MAX = 1_000;
+
+/** A list of the service: `await` it for one page, or `for await` over it for everything, page after page. */
+function listed<Item, Shown = ListPage<Item>>(
+  fetch: (page: { readonly limit: number; readonly cursor: string | undefined }) => Promise<PageOf<Item>>,
+  { limit = PART_MAX, cursor }: { readonly limit?: number | undefined; readonly cursor?: string | undefined },
+  shape: (page: PageOf<Item>) => Shown,
+): Listing<Item, Shown> {
+  if (!Number.isSafeInteger(limit) || limit < 1 || limit > PART_MAX * 10) {
+    throw invalid("page", "limit", limit, "a whole number from 1 to 10000");
+  }
+  async function* parts(most: number) {
+    let part: PageOf<Item> = { items: [], ...(cursor !== undefined && { cursor }) };
+    do {
+      part = await fetch({ limit: Math.min(most, limit, PART_MAX), cursor: part.cursor });
+      yield part;
+      most -= part.items.length;
+    } while (part.cursor !== undefined && most > 0);
+  }
+  async function page() {
+    const all: PageOf<Item>[] = [];
+    for await (const part of parts(limit)) all.push(part);
+    return shape({ ...(all.at(-1) as PageOf<Item>), items: all.flatMap(({ items }) => items) });
+  }
+  const list: Pick<Listing<Item, Shown>, "then" | typeof Symbol.asyncIterator> = {
+    // biome-ignore lint/suspicious/noThenProperty: a list is awaited for its first page.
+    then: (onFulfilled, onRejected) => page().then(onFulfilled, onRejected),
+    async *[Symbol.asyncIterator]() {
+      for await (const { items } of parts(Number.POSITIVE_INFINITY)) yield* items;
+    },
+  };
+  return list as Listing<Item, Shown>;
+}
+
+/** A page as the library has it: an array that knows where the next one begins. */
+function pageWithCursor<Item>({ items, ...rest }: PageOf<Item>): ListPage<Item> {
+  return Object.assign([...items], rest);
+}
 
 /** Every method of the library that is one operation of the service, word for word. */
 export const OPERATIONS = {
@@ -24,7 +153,9 @@ export const OPERATIONS = {
   ],
   topUp: ["POST top-up", operate],
   resetBucket: ["POST reset", operate],
-  getPolicy: ["GET limits", readPolicy],
+  charge: ["POST charge", operate],
+  giveBack: ["POST give-back", operate],
+  getPolicy: ["GET access", read],
   setAccess: ["PUT access", setPolicy],
   setCascade: ["PUT cascade", setPolicy],
   usage: ["GET usage", list],
@@ -32,7 +163,9 @@ export const OPERATIONS = {
   usageTotals: ["GET usage/totals", items],
   exportUsage: ["GET usage/export", readText],
   refusals: ["GET refusals", listRefusals],
+  refusalLog: ["GET refusals/log", listLog],
   refusalTotals: ["GET refusals/totals", items],
+  overview: ["GET overview", read],
   auditEvents: ["GET audit", listEvents],
   createEntity: ["POST entities", change],
   ensureEntity: ["POST entities", ensure],
@@ -62,6 +195,8 @@ export const OPERATIONS = {
   listNamespaces: ["GET /v1/namespaces", list],
   getNamespace: ["GET /v1/namespaces", readNamespace],
   deleteNamespace: ["DELETE /v1/namespaces/{namespace}", act],
+  freezeNamespace: ["POST /v1/namespaces/{namespace}/freeze", freeze],
+  unfreezeNamespace: ["POST /v1/namespaces/{namespace}/unfreeze", freeze],
   recoverNamespace: ["POST /v1/orphans/{namespaceId}/recover", act],
   listOrphanNamespaces: ["GET /v1/orphans", list],
   purgeNamespace: ["POST /v1/orphans/{namespaceId}/purge", purgeNamespace],
@@ -141,15 +276,23 @@ async function available(calls: ServiceCalls, http: string, [question]: readonly
   return items(calls, http, [about]);
 }
 
-async function explain(calls: ServiceCalls, http: string, [question]: readonly RequestQuestion[]): Promise<unknown> {
-  return ask(calls, http, { body: questionOf(question as RequestQuestion) });
+async function explain(calls: ServiceCalls, http: string, [question]: readonly (RequestQuestion | PastQuestion)[]) {
+  const { atMs, ...about } = (question ?? {}) as PastQuestion;
+  const body = { ...questionOf((question && about) as RequestQuestion), ...(atMs !== undefined && { atMs }) };
+  const explained = await ask<Partial<PastExplanation>>(calls, http, { body });
+  return explained.refusals ? { ...explained, refusals: explained.refusals.map(logged) } : explained;
 }
 
-async function operate(calls: ServiceCalls, http: string, [request]: readonly (TopUpRequest | ResetRequest)[]) {
+async function operate(
+  calls: ServiceCalls,
+  http: string,
+  [request]: readonly (TopUpRequest | ResetRequest | CorrectionRequest)[],
+) {
   const { method, path } = requestOf(http, []);
-  if (path === "top-up") checkAmounts((request as TopUpRequest | undefined)?.amounts, "topUp");
-  const { principal, idempotencyKey, ...body } = request as TopUpRequest;
-  refuse({ principal });
+  const { principal, idempotencyKey, keyOwner, ...body } = (request ?? {}) as TopUpRequest & CorrectionRequest;
+  if (path !== "reset") checkAmounts(body.amounts, path);
+  if (body.also && alsoRule(body.also)) throw invalid("also", "also", body.also, "parts");
+  refuse({ principal, keyOwner });
   const headers = keyField(idempotencyKey);
   const answer = await calls.answer<OperationResult>(method, path, { body, headers });
   // Its own repeat after a lost answer is no repetition of the caller's.
@@ -157,23 +300,17 @@ async function operate(calls: ServiceCalls, http: string, [request]: readonly (T
   return { ...answer.body, repeated };
 }
 
-async function readPolicy(calls: ServiceCalls, http: string, [where]: readonly PolicyScope[]) {
-  const { entityId, resource } = where as PolicyScope;
-  const { path } = requestOf(http, []);
-  const { access, cascade } = (await readLevel(calls, { path, query: { entityId, resource } as object })).config;
-  return { ...(access && { access }), ...(cascade !== undefined && { cascade }) };
-}
-
 async function setPolicy(calls: ServiceCalls, http: string, given: readonly unknown[]): Promise<boolean> {
-  const [query, value, options = {}] = given as [PolicyScope, unknown, object?];
+  const [query, value, { untilMs, ...options } = {}] = given as [PolicyScope, unknown, AccessOptions?];
   refuse(options);
   const { method, path } = requestOf(http, []);
-  const { headers, repeats } = await calls.answer(method, path, { query, body: { [path]: value } });
+  const body = { [path]: value, ...(untilMs !== undefined && { untilMs }) };
+  const { headers, repeats } = await calls.answer(method, path, { query, body });
   // A repeat finds what the first may have set, and cannot tell whose it is.
   return headers.get("zael-changed") !== "false" || repeats > 0;
 }
 
-/** Without what only the service adds up. */
+/** Leaves out `once`, which only the service adds up. */
 async function readSummary(calls: ServiceCalls, http: string, given: readonly unknown[]): Promise<object> {
   const { once: _, ...summary } = await read<{ readonly once: unknown }>(calls, http, given);
   return summary;
@@ -198,12 +335,32 @@ function listRefusals(calls: ServiceCalls, http: string, [query]: readonly Refus
   );
 }
 
+function listLog(calls: ServiceCalls, http: string, [query = {}]: readonly RefusalLogRequest[]) {
+  const { cursor, pageSize = 100, ...about } = query;
+  if (!(pageSize <= PART_MAX)) throw invalid("page", "pageSize", pageSize, `a whole number from 1 to ${PART_MAX}`);
+  return listed(
+    async (part) => {
+      const page = await ask<PageOf<LoggedRefusal>>(calls, http, {
+        query: { ...about, pageSize: part.limit, cursor: part.cursor },
+      });
+      return { ...page, items: page.items.map(logged) };
+    },
+    { limit: pageSize, cursor },
+    pageWithCursor,
+  );
+}
+
+/** The library has `null` in the log for a wait without end. */
+function logged(refusal: LoggedRefusal): LoggedRefusal {
+  return refusal.retryAfterMs === Number.POSITIVE_INFINITY ? { ...refusal, retryAfterMs: null } : refusal;
+}
+
 function listEvents(calls: ServiceCalls, http: string, [query]: readonly object[]) {
   const shape = ({ items: events, ...rest }: { readonly items: unknown }) => ({ events, ...rest });
   return list(calls, http, [{ limit: 100, ...query }], shape as never);
 }
 
-/** By the list: a namespace that is not there would be an error of the service's own in a path. */
+/** Reads the list: in a path, a missing namespace would be an error of the service's own. */
 async function readNamespace(calls: ServiceCalls, http: string, [name]: readonly string[]): Promise<unknown> {
   const [found] = await items(calls, http, [{ name: checkName("namespace", name as string) }]);
   if (found) return found;
@@ -214,6 +371,16 @@ async function registerNamespace(calls: ServiceCalls, http: string, given: reado
   const [name, options = {}] = given as [string, object?];
   refuse(options);
   return ask(calls, http, { body: { name } });
+}
+
+/** Freezes or unfreezes; only what freezes has a body. */
+async function freeze(calls: ServiceCalls, http: string, given: readonly unknown[]): Promise<boolean> {
+  const { method, path, rest } = requestOf(http, given);
+  const { principal, ...body } = (rest[0] ?? {}) as FreezeOptions;
+  refuse(http.endsWith("/freeze") ? { principal } : { principal, ...body });
+  const answer = await calls.answer<{ readonly changed: boolean }>(method, path, { body });
+  // A repeat finds what the first may have changed.
+  return answer.body.changed || answer.repeats > 0;
 }
 
 const PURGE_MS = 30_000;

@@ -1,8 +1,21 @@
 import type { OnUnavailable } from "../domain/config/config.ts";
 import type { OnExpiry } from "../domain/lease/lease-record.ts";
-import { asGiven, checkNames, holdRule, invalid, nameRule, oneOf, type Rules } from "./check.ts";
+import type { AcquireRequest } from "../engine/acquire/request.ts";
+import {
+  alsoRule,
+  asGiven,
+  checkAmounts,
+  checkName,
+  checkNames,
+  holdRule,
+  invalid,
+  nameRule,
+  oneOf,
+  type Rules,
+  refuse,
+} from "./check.ts";
 
-/** Which service, as whom, and how long an answer may take. */
+/** The service, the caller's token, and the bounds of an answer. */
 export interface ClientOptions {
   /** The address of the service, http or https, such as `https://limits.internal`. */
   readonly url: string;
@@ -10,16 +23,16 @@ export interface ClientOptions {
   readonly token?: string;
   /** The tenant. Default: `"default"`. */
   readonly namespace?: string;
-  /** How long an answer may take, in ms. Default: 2,000. */
+  /** The longest time for an answer, in ms. Default: 2,000. */
   readonly timeoutMs?: number;
   /**
-   * What a request gets while the service cannot answer. `"block"`: `RateLimiterUnavailable`. `"allow"`: a lease that
+   * The outcome of a request while the service cannot answer. `"block"`: `RateLimiterUnavailable`. `"allow"`: a lease that
    * charges nothing and has `degraded`. Default: `"block"`.
    */
   readonly onUnavailable?: OnUnavailable;
-  /** How long a lease is held, in ms, where the request does not say; 0: charged at once, and no lease. Default: 60,000. */
+  /** The time that a lease is held, in ms, where the request does not say; 0: charged at once, and no lease. Default: 60,000. */
   readonly holdMs?: number;
-  /** What happens to the tokens of a lease that expires, where the request does not say. Default: the service decides. */
+  /** The end of the tokens of a lease that expires, where the request does not say. Default: the service decides. */
   readonly onExpiry?: OnExpiry;
 }
 
@@ -63,4 +76,45 @@ function addressOf(url: unknown): string {
   // An address that is wrong may have a password in it, wherever that stands: only a scheme and a host are shown.
   const isShown = /^(\w+:\/\/[\w.-]+|localhost:\d+|undefined)$/.test(url as string);
   throw invalid("url", "The url", isShown ? url : "...", "an http or https URL, no user or query");
+}
+
+/** A request for tokens, and for how long to hold them. */
+export interface ClientRequest<Measure extends string = string> extends AcquireRequest<Measure> {
+  /** The time that the lease is held, in ms; 0: charged at once, and no lease. Default: that of the client. */
+  readonly holdMs?: number;
+  /** The end of the tokens if the lease expires. Default: that of the client. */
+  readonly onExpiry?: OnExpiry;
+}
+
+const REQUEST: Rules<ClientRequest> = {
+  ...{ entityId: asGiven, resource: asGiven, limits: asGiven, atomic: asGiven, requestId: asGiven },
+  consume: (amounts: object) => !checkAmounts(amounts, "consume") && ["amounts", ""],
+  also: alsoRule,
+  leavePercent: (percent: number) =>
+    !(Number.isInteger(percent) && percent >= 0 && percent <= 99) && [
+      "leave",
+      "a whole number of percent from 0 to 99",
+    ],
+  // The service waits no longer.
+  wait: (wait: ClientRequest["wait"] | null) =>
+    !(Number(wait?.maxMs ?? -1) >= 0 && Number(wait?.maxMs) <= 30_000) && ["wait", "{ maxMs }, at most 30000"],
+  signal: (signal: AbortSignal | null) => !signal?.throwIfAborted && ["request", "an AbortSignal"],
+  holdMs: holdRule,
+  onExpiry: oneOf("on_expiry", "charge", "refund"),
+};
+
+/** A request with all its names known, and none of them lost in JSON. */
+export function checkRequest(request: ClientRequest): ClientRequest {
+  const { entityId, resource } = checkNames(request, REQUEST, "request", "The request");
+  checkName("entityId", entityId);
+  checkName("resource", resource);
+  return request;
+}
+
+/** The fields of a question. A whole request may be given as one. */
+export function questionOf(question: ClientRequest) {
+  const { entityId, resource, consume, limits, leavePercent } = checkRequest(question);
+  // Over HTTP it is answered for the stored limits.
+  refuse({ limits });
+  return { entityId, resource, consume, leavePercent };
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import fc from "fast-check";
 import { magnitude } from "../../test/limits/arbitraries.ts";
+import { fc } from "../../test/properties.ts";
 import { type ClockBounds, correctedMs, latestMs, type Observation, observed } from "./clock-bounds.ts";
 
 const NOON = Date.UTC(2026, 5, 1, 12);
@@ -262,7 +262,7 @@ function play(
   }
 }
 
-/** What a clock shows, in whole ms. */
+/** The reading of a clock, in whole ms. */
 function readingOf(us: number): number {
   return Math.floor(us / 1_000);
 }

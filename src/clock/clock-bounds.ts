@@ -1,11 +1,11 @@
 import { divCeil } from "../bucket/integers.ts";
 
 /**
- * What is known of the server's time: server time minus this machine's steady time, in whole ms, lies between
- * `earliestMs` and `latestMs` at the steady instant `atMs`, and up to 200 ppm further out for every ms since.
+ * Bounds of the server's time: server time minus this machine's steady time, in whole ms, lies between `earliestMs` and
+ * `latestMs` at the steady instant `atMs`, and up to 200 ppm further out for every ms since.
  *
- * It is counted from the steady clock, which cannot be set, and not from the local one. So the local clock may be set off by
- * an hour at any moment, also while a request is under way, and nothing here becomes wrong.
+ * The bounds are relative to the steady clock, which cannot be set. So the local clock may be set off by an hour at any moment,
+ * also while a request is under way, and nothing here becomes wrong.
  */
 export interface ClockBounds {
   readonly earliestMs: number;
@@ -22,15 +22,15 @@ export interface Observation {
 }
 
 /**
- * The bounds after one more answer; the same object when it taught nothing.
+ * The bounds after one more answer; the same object if it taught nothing.
  *
- * A Date is rounded down to the second, and readings to the millisecond. So the server stamped it in [date, date + 1 s),
- * and that was in [sent, received + 1 ms) of our time: the offset lies between date - received - 1 and date + 1 s - sent,
- * both ends excluded. The difference of two whole readings, rounded down either side, does reach both ends. Hence a reading
- * at an end is believed, but bounds with nothing between their ends are a contradiction.
+ * A Date is rounded down to the second, and readings to the millisecond. So the server stamped it in [date, date + 1 s), and that
+ * was in [sent, received + 1 ms) of our time: the offset lies between date - received - 1 and date + 1 s - sent, both ends
+ * excluded. The difference of two whole readings, rounded down either side, does reach both ends. Hence a reading at an end is
+ * believed, but bounds with nothing between their ends are a contradiction.
  *
- * What contradicts the bounds replaces them: the machine slept, or two servers disagree, and what was seen last is nearer
- * to what the next write will meet.
+ * An answer that contradicts the bounds replaces them: the machine slept, or two servers disagree, and the latest answer is
+ * nearer to what the next write will meet.
  */
 export function observed(
   bounds: ClockBounds | undefined,
@@ -70,7 +70,7 @@ export function latestMs(bounds: ClockBounds | undefined, steadyMs: number): num
   return steadyMs + bounds.latestMs + driftSince(bounds, steadyMs);
 }
 
-/** What a cheap quartz does in heat or cold, and then some. */
+/** More than a cheap quartz drifts in heat or cold. */
 const DRIFT_PPM = 200;
 
 function driftSince(bounds: ClockBounds, steadyMs: number): number {
@@ -78,7 +78,18 @@ function driftSince(bounds: ClockBounds, steadyMs: number): number {
   return driftMs(steadyMs + 1 - bounds.atMs);
 }
 
-/** How far two clocks may move apart while one of them goes on by so many ms; rounded up, which is outwards. */
+/** The drift of two clocks in this many ms, rounded up. */
 function driftMs(ms: number): number {
   return ms <= 0 ? 0 : divCeil(ms * DRIFT_PPM, 1_000_000);
 }
+
+/** Knowledge of a process about the time of the store's servers. */
+export interface ServerTime {
+  /** The latest that the server's clock can show; `Infinity` where that is not known. */
+  latestMs(): number;
+  /** True once an answer has shown the server's time; always true for a clock that is not disciplined by it. */
+  isKnown(): boolean;
+}
+
+/** For a local clock that is trusted as it is. */
+export const TRUSTED_CLOCK: ServerTime = { latestMs: () => Number.POSITIVE_INFINITY, isKnown: () => true };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import fc from "fast-check";
 import { magnitude } from "../../test/limits/arbitraries.ts";
+import { fc } from "../../test/properties.ts";
 import { SimulatedClock } from "../testing/simulated-clock.ts";
 import { DisciplinedClock, type Stamp } from "./disciplined-clock.ts";
 
@@ -64,7 +64,7 @@ class World {
     this.ask({});
   }
 
-  /** How far the disciplined clock is ahead of the server's. */
+  /** The disciplined clock's lead over the server's. */
   get aheadMs(): number {
     return this.clock.now() - this.serverMs;
   }
@@ -281,7 +281,7 @@ test("sleeping is the local clock's business", async () => {
   await assert.rejects(clock.sleep(100, AbortSignal.abort(new Error("enough"))), /enough/);
 });
 
-/** What may happen to a machine, and requests that begin and end in the midst of it. */
+/** Events of a machine, and requests that begin and end in the midst of them. */
 type Event =
   | { readonly kind: "run"; readonly ms: number; readonly ppm: number }
   | { readonly kind: "suspend" | "freeze" | "put"; readonly ms: number }

@@ -2,7 +2,6 @@ import { divCeil } from "../bucket/integers.ts";
 import type { Clock } from "../ports/system.ts";
 import { type ClockBounds, correctedMs, latestMs, observed } from "./clock-bounds.ts";
 
-/** Both clocks of the machine, read together. */
 export interface Stamp {
   readonly localMs: number;
   readonly steadyMs: number;
@@ -34,7 +33,7 @@ export class DisciplinedClock implements Clock {
   readonly #local: Clock;
   readonly #steadyMs: () => number;
   #bounds: ClockBounds | undefined;
-  /** When an answer was believed last. */
+  /** The stamp of the last answer that was believed. */
   #believed: Stamp | undefined;
 
   /** `steadyMs` counts whole ms and never goes back. */
@@ -60,12 +59,12 @@ export class DisciplinedClock implements Clock {
     return this.#local.sleepInBackground?.(ms, signal) ?? this.#local.sleep(ms, signal);
   }
 
-  /** To be taken before a request leaves, and handed to `observe` with its answer. */
+  /** Call it before a request leaves, and hand the result to `observe` with the answer. */
   stamp(): Stamp {
     return { localMs: this.#local.now(), steadyMs: this.#steadyMs() };
   }
 
-  /** Takes in the Date of an answer that has just arrived. One that cannot be read (NaN) changes nothing. */
+  /** Takes in the Date of an answer that has just arrived. An unreadable one (NaN) changes nothing. */
   observe({ dateMs, sent }: { dateMs: number; sent: Stamp }): void {
     if (!Number.isSafeInteger(dateMs)) return;
     const received = this.stamp();
@@ -87,7 +86,7 @@ export class DisciplinedClock implements Clock {
     return this.#isKnownFor(Number.POSITIVE_INFINITY, this.#steadyMs());
   }
 
-  /** The same, and it was lately. While false, read before writing. */
+  /** Like `isDisciplined`, and the last answer is recent. While false, read before writing. */
   get isFresh(): boolean {
     return this.#isKnownFor(FRESH_MS, this.#steadyMs());
   }
@@ -106,16 +105,16 @@ export class DisciplinedClock implements Clock {
   }
 }
 
-/** How long an answer proves the time: clocks drift, in a day by more than an epoch may lie ahead. */
+/** An answer proves the time for this long: clocks drift, in a day by more than an epoch may lie ahead. */
 const FRESH_MS = 600_000;
 
 /** Two clocks are not read in the same instant: a pause of the process between the readings is no reason to doubt them. */
 const APART_MAX_MS = 1000;
 
-/** The fastest at which a system brings its local clock back without putting it. */
+/** The fastest rate at which a system slews its local clock. */
 const SLEW_MAX_PPM = 500;
 
-/** Has one clock gone on further than the other since then, by more than they do of themselves? */
+/** True if one clock has gone on further than the other by more than drift and slewing explain. */
 function haveParted(from: Stamp, to: Stamp): boolean {
   return areApart(to.localMs - from.localMs, to.steadyMs - from.steadyMs);
 }

@@ -1,12 +1,13 @@
-import type { Listed } from "./shapes.ts";
+import type { Listed, Me } from "./shapes.ts";
+import { quoted } from "./words.ts";
 
 export type Query = Readonly<Record<string, string | number | undefined>>;
 
-/** What the service said instead of an answer, or that it said nothing (status 0). */
+/** An error that the service answered, or status 0 if it did not answer. */
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
-  /** Where in the request it is wrong, as JSON pointers. */
+  /** The wrong places in the request, as JSON pointers. */
   readonly errors: readonly { readonly pointer: string; readonly detail: string }[];
 
   constructor(status: number, code: string, detail: string, errors: ApiError["errors"]) {
@@ -40,12 +41,12 @@ export class Api {
     return this.#json(method, path, query, body, undefined);
   }
 
-  /** For what must not be done twice: a repeat with the same key charges nothing. */
+  /** Sends a request that must not be repeated: a second one with the same key changes nothing. */
   sendOnce<Answer>(path: string, key: string, body: object): Promise<Answer> {
     return this.#json("POST", path, {}, body, undefined, { "idempotency-key": key });
   }
 
-  /** Changes what was read under that tag, or, without one, what was not there; else the service refuses with 412. */
+  /** Changes a state that still has this tag, or, without a tag, does not exist. Otherwise the service answers 412. */
   sendIf<Answer>(
     method: "PUT" | "DELETE",
     path: string,
@@ -57,7 +58,7 @@ export class Api {
     return this.#json(method, path, query, body, undefined, condition);
   }
 
-  /** All of a list, up to so many; `more` when there are others. */
+  /** Reads at most `most` items of a list; `more` tells that there are others. */
   async all<Item>(path: string, query: Query, most: number): Promise<{ items: Item[]; more: boolean }> {
     const items: Item[] = [];
     let cursor: string | undefined;
@@ -102,10 +103,10 @@ export class Api {
     const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
     const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
     const headers = new Headers(init.headers);
-    // Errors then speak of what is on the page, not of routes.
+    // The remedies in errors then name parts of the page, not routes.
     headers.set("zae-limiter-surface", "page");
     if (this.#token !== undefined) headers.set("authorization", `Bearer ${this.#token}`);
-    // Names are encoded, but `..` remains, and leads to another address.
+    // Encoding leaves `..` as it is, which would lead to another address.
     if (new URL(path, location.origin).pathname !== path) throw new ApiError(400, "id_invalid", "This is no id.", []);
     let answer: Response;
     try {
@@ -123,12 +124,24 @@ export class Api {
   }
 }
 
-/** The path of a namespace. */
 export function pathOf(namespace: string): string {
   return `/v1/namespaces/${encodeURIComponent(namespace)}`;
 }
 
-/** For an Idempotency-Key; `crypto.randomUUID` is missing on pages that came over plain HTTP from another host. */
+/** Makes an Idempotency-Key. `crypto.randomUUID` is missing on pages that came over plain HTTP from another host. */
 export function newKey(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** A call of this service for a shell. A command of the package would need to know the store. */
+export function curl({ me }: { readonly me: Me }, method: string, path: string, body: object | undefined): string {
+  const parts = [
+    "curl",
+    ...(method === "GET" ? [] : [`-X ${method}`]),
+    // Without tokens every caller is `local`.
+    ...(me.id === "local" ? [] : ['-H "Authorization: Bearer $TOKEN"']),
+    ...(body === undefined ? [] : [`-H "Content-Type: application/json" -d ${quoted(JSON.stringify(body))}`]),
+    quoted(`${location.origin}${path}`),
+  ];
+  return parts.join(" ");
 }

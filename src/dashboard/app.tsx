@@ -1,16 +1,69 @@
-import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Api, type ApiError, pathOf } from "./api.ts";
 import { Live } from "./live.ts";
 import { type ListedNamespaces, listedNamespaces, useNamespace } from "./namespace-choice.ts";
-import { ErrorNote } from "./parts.tsx";
+import { Button, ErrorNote, Form } from "./parts.tsx";
 import { hrefOf, parseRoute, type Route } from "./route.ts";
 import { asApiError, type Session, SessionContext } from "./session.tsx";
 import type { Me } from "./shapes.ts";
 import { Brand, Shell } from "./shell.tsx";
 import { namespaceKeeper, tokenKeeper } from "./theme.ts";
-import { TokenForm } from "./token-form.tsx";
 
-/** Who is looking: not known yet, asked for a token, known, or nobody can tell. */
+/** Asks for the token, which stays in this tab and is sent as a header only. */
+function TokenForm(props: { readonly error: string | undefined; readonly onToken: (token: string) => Promise<void> }) {
+  const [token, setToken] = useState("");
+  const [isBusy, setBusy] = useState(false);
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => input.current?.focus(), [props.error]);
+  const enter = async () => {
+    const given = token.trim();
+    if (given === "") {
+      input.current?.focus();
+      return;
+    }
+    setBusy(true);
+    await props.onToken(given);
+    setBusy(false);
+  };
+  return (
+    <Form class="token-form" data-testid="token-form" onSubmit={() => void enter()}>
+      <h1 data-testid="page-title">Sign in with a token</h1>
+      <p class="quiet">
+        This service requires a token. It needs the scope <code>read</code>; to change something, it needs{" "}
+        <code>admin</code> besides. Neither includes the other.
+      </p>
+      <label class="field">
+        <span>Token</span>
+        <input
+          ref={input}
+          data-testid="token-input"
+          type="password"
+          autocomplete="off"
+          spellcheck={false}
+          placeholder="zael_…"
+          value={token}
+          aria-invalid={props.error !== undefined}
+          aria-describedby={props.error === undefined ? undefined : "token-error"}
+          onInput={(event) => setToken(event.currentTarget.value)}
+        />
+      </label>
+      {props.error !== undefined && (
+        <p class="note bad" id="token-error" role="alert" data-testid="token-error">
+          {props.error}
+        </p>
+      )}
+      <Button type="submit" kind="primary wide" testid="token-submit" disabled={isBusy}>
+        {isBusy ? "Checking…" : "Sign in"}
+      </Button>
+      <p class="quiet small">The token is kept in this tab until you close it. Create one with</p>
+      <code class="quiet small command-line">
+        zae-limiter token add tokens.json --id me --namespaces default --scopes read
+      </code>
+    </Form>
+  );
+}
+
+/** The caller: not known yet, asked for a token, known, or not to be found out. */
 type Entry =
   | { readonly kind: "asking" }
   | { readonly kind: "token"; readonly error: string | undefined }
@@ -42,7 +95,7 @@ export function App() {
     }
   }, []);
   useEffect(() => void enter(tokenKeeper.get()), [enter]);
-  // A service that is just starting answers in a moment.
+  // A service that is starting answers in a moment.
   useEffect(() => {
     if (entry.kind !== "failed") return;
     const timer = setTimeout(() => void enter(tokenKeeper.get()), RETRY_MS);
@@ -78,7 +131,7 @@ interface KnownProps {
   readonly leave: () => void;
 }
 
-/** Which namespace is looked at, before anything of it is shown. */
+/** Finds the namespace before anything of it is shown. */
 function Known(props: KnownProps) {
   const { api, me, namespaces } = props;
   const route = useRoute();
@@ -89,7 +142,7 @@ function Known(props: KnownProps) {
   }, []);
   const linked = route.params.namespace;
   const chosen = useNamespace(api, me, namespaces, { linked, kept });
-  // An address loses it when one goes on; the tab keeps it.
+  // Links to other pages do not name the namespace, so the tab keeps it.
   useEffect(() => {
     if (chosen.kind === "known" && chosen.name === linked) keep(linked);
   }, [chosen.kind, chosen.name, linked, keep]);

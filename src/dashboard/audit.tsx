@@ -1,39 +1,43 @@
 import { useState } from "preact/hooks";
+import { AuditEnds } from "../domain/config/audit.ts";
+import { curl } from "./api.ts";
 import { changesOf, type FieldChange } from "./audit-change.ts";
-import { ChangeList } from "./change-list.tsx";
-import { curl } from "./curl.ts";
-import { EntityInput } from "./entity-input.tsx";
-import { Empty, ErrorNote, Name, PageHead, Pager, useEvery, useSettled } from "./parts.tsx";
-import { useLoaded, useSession } from "./session.tsx";
+import { EntityInput } from "./name-fields.tsx";
+import { ChangeList, Empty, ErrorNote, Name, PageHead } from "./parts.tsx";
+import type { PageProps } from "./route.ts";
+import { useEvery, useLoaded, usePages, useSession, useSettled } from "./session.tsx";
 import type { AuditEvent, Listed } from "./shapes.ts";
-import { stampWords } from "./words.ts";
+import { CursorPager, Table } from "./table.tsx";
+import { stampWords, untilWords } from "./words.ts";
 
 const PAGE_SIZE = 100;
 const REREAD_MS = 30_000;
 
-/** Who changed what, and when. */
-export function AuditPage({ params }: { readonly params: Readonly<Record<string, string>> }) {
+/** The audit trail: changes with their principal, newest first. */
+export function AuditPage({ params }: PageProps) {
   const session = useSession();
   const { api, path } = session;
   const [entity, setEntity] = useState(params.entity ?? "");
   const entityId = useSettled(entity.trim(), 300);
-  const [cursors, setCursors] = useState<readonly (string | undefined)[]>([undefined]);
+  const pages = usePages();
   const { value, error, reload } = useLoaded(
     async (signal) => {
-      const list = (cursor: string | undefined) =>
-        api.get<Listed<AuditEvent>>(`${path}/audit`, { limit: PAGE_SIZE, cursor, entityId }, signal);
-      const page = await list(cursors.at(-1));
-      // The page after it, for what the oldest of this one changed.
-      const older: Listed<AuditEvent> = page.cursor === undefined ? { items: [] } : await list(page.cursor);
-      return { page, events: [...page.items, ...older.items], isWholeTrail: older.cursor === undefined };
+      const list = (at: string | undefined) =>
+        api.get<Listed<AuditEvent>>(`${path}/audit`, { limit: PAGE_SIZE, cursor: at, entityId }, signal);
+      const shown = await list(pages.cursor);
+      // The page after it has the old values of the oldest events on this one.
+      const older: Listed<AuditEvent> = shown.cursor === undefined ? { items: [] } : await list(shown.cursor);
+      return { shown, events: [...shown.items, ...older.items], isWholeTrail: older.cursor === undefined };
     },
-    [entityId, cursors.length],
+    [entityId, pages.page],
     "main",
   );
   useEvery(REREAD_MS, () => {
-    if (cursors.length === 1) void reload();
+    if (pages.page === 0) void reload();
   });
-  const page = cursors.length - 1;
+  const { items = [], cursor: next } = value?.shown ?? {};
+  const nowMs = Date.now();
+  const ends = new AuditEnds(nowMs, (atMs) => untilWords(atMs, nowMs));
   return (
     <>
       <PageHead title="Audit" note="Every change of configuration, newest first.">
@@ -45,34 +49,27 @@ export function AuditPage({ params }: { readonly params: Readonly<Record<string,
             testid="audit-entity"
             placeholder="Entity, $SYSTEM or $RESOURCE:name"
             value={entity}
-            onValue={(next) => {
-              setEntity(next);
-              setCursors([undefined]);
+            onValue={(text) => {
+              setEntity(text);
+              pages.begin();
             }}
           />
         </label>
       </PageHead>
       <ErrorNote error={error} />
-      {value !== undefined && value.page.items.length > 0 && (
-        <table class="cards audit">
-          <caption class="unseen">Changes, newest first</caption>
-          <thead>
-            <tr>
-              <th scope="col">When</th>
-              <th scope="col">Who</th>
-              <th scope="col">What</th>
-              <th scope="col">Of</th>
-              <th scope="col">Old → new</th>
-            </tr>
-          </thead>
-          <tbody>
-            {value.page.items.map((event, i) => (
-              <AuditRow key={event.eventId} changes={changesOf(value.events, i, value.isWholeTrail)} event={event} />
-            ))}
-          </tbody>
-        </table>
+      {value !== undefined && items.length > 0 && (
+        <Table class="audit" caption="Changes, newest first" columns={["When", "Who", "What", "Of", "Old → new"]}>
+          {items.map((event, i) => (
+            <AuditRow
+              key={event.eventId}
+              changes={changesOf(value.events, i, value.isWholeTrail)}
+              event={event}
+              end={ends.of(event)}
+            />
+          ))}
+        </Table>
       )}
-      {value !== undefined && value.page.items.length === 0 && (
+      {value !== undefined && items.length === 0 && (
         <Empty
           title={entityId === "" ? "No changes yet" : "No changes of this entity"}
           command={curl(session, "GET", `${path}/audit`, undefined)}
@@ -80,17 +77,17 @@ export function AuditPage({ params }: { readonly params: Readonly<Record<string,
           Every change of entities, limits and policies is listed here. The same from a program:
         </Empty>
       )}
-      {value !== undefined && (
-        <Pager
-          {...{ page, count: value.page.items.length, what: "changes", hasNext: value.page.cursor !== undefined }}
-          onPage={(next) => setCursors(next > page ? [...cursors, value.page.cursor] : cursors.slice(0, -1))}
-        />
-      )}
+      {value !== undefined && <CursorPager pages={pages} next={next} count={items.length} what="changes" />}
     </>
   );
 }
 
-function AuditRow({ event, changes }: { readonly event: AuditEvent; readonly changes: readonly FieldChange[] }) {
+function AuditRow(props: {
+  readonly event: AuditEvent;
+  readonly changes: readonly FieldChange[];
+  readonly end: string | undefined;
+}) {
+  const { event, changes, end } = props;
   const { action, atMs, principal, entityId, resource } = event;
   return (
     <tr data-testid="audit-row" data-action={action} data-entity={entityId}>
@@ -101,11 +98,16 @@ function AuditRow({ event, changes }: { readonly event: AuditEvent; readonly cha
         <Name text={principal ?? "unknown"} class={principal === undefined ? "quiet" : ""} />
       </td>
       <td data-label="What">
-        <span class="tag">{action.replaceAll("_", " ")}</span>
+        <span>
+          <span class="tag">{action.replaceAll("_", " ")}</span>
+          {end !== undefined && <span class="small quiet"> {end}</span>}
+        </span>
       </td>
       <td data-label="Of">
-        <Name text={entityId} class="mono" />
-        {resource !== undefined && !entityId.startsWith("$") && <Name text={`on ${resource}`} class="quiet" />}
+        <span>
+          <Name text={entityId} class="mono" />{" "}
+          {resource !== undefined && !entityId.startsWith("$") && <Name text={`on ${resource}`} class="quiet" />}
+        </span>
       </td>
       <td data-label="Old → new">
         {changes.length === 0 ? <span class="quiet">–</span> : <ChangeList changes={changes} />}

@@ -1,4 +1,4 @@
-import type { BucketListing } from "./shapes.ts";
+import type { BucketListing, BucketName } from "./shapes.ts";
 
 /** A bucket as it was read at an instant of this page's own clock. */
 export interface BucketRow extends BucketListing {
@@ -6,7 +6,7 @@ export interface BucketRow extends BucketListing {
   readonly readAtMs: number;
 }
 
-export function keyOf({ entityId, resource }: Pick<BucketListing, "entityId" | "resource">): string {
+export function keyOf({ entityId, resource }: BucketName): string {
   // Neither can contain a space.
   return `${entityId} ${resource}`;
 }
@@ -15,7 +15,7 @@ export function rowOf({ entityId, resource, limits }: BucketListing, readAtMs: n
   return { entityId, resource, limits, readAtMs, key: keyOf({ entityId, resource }) };
 }
 
-/** A list that was read again: who was there keeps the place, who is new stands at the end, so that nothing jumps. */
+/** Updates rows by a list that was read again. Rows keep their places and new ones come last, so that nothing jumps. */
 export function reread(rows: readonly BucketRow[], items: readonly BucketListing[], readAtMs: number): BucketRow[] {
   const left = new Map(items.map((item) => [keyOf(item), rowOf(item, readAtMs)]));
   const kept = rows.flatMap(({ key }) => {
@@ -26,7 +26,7 @@ export function reread(rows: readonly BucketRow[], items: readonly BucketListing
   return [...kept, ...left.values()];
 }
 
-/** One bucket changed. Undefined: it is not in the list. */
+/** Updates the row of one bucket. Undefined if it has no row. */
 export function corrected(rows: readonly BucketRow[], item: BucketListing, readAtMs: number): BucketRow[] | undefined {
   const key = keyOf(item);
   const index = rows.findIndex((row) => row.key === key);
@@ -34,8 +34,8 @@ export function corrected(rows: readonly BucketRow[], item: BucketListing, readA
 }
 
 /**
- * What was read of buckets on the way, without the list: rows of which every limit was read take it over. Of a parent only those limits
- * are read that a request from below takes of; a row keeps one time for all of its limits.
+ * Updates rows by buckets that an explanation has read. It reads only those limits of a parent that the request takes from, and a row
+ * has one time for all limits, so a row changes only if all of its limits were read.
  */
 export function alsoRead(
   rows: readonly BucketRow[],
@@ -51,22 +51,19 @@ export function alsoRead(
   }, rows);
 }
 
-/** Whether a bucket that is not in the list belongs between its rows: lists are by entity, then by resource. */
+/** True if a bucket without a row belongs between the rows, which are sorted by entity and then by resource. */
 export function isBetween(rows: readonly BucketRow[], item: BucketListing, isFirstPage: boolean): boolean {
   const [first, last] = [rows[0], rows.at(-1)];
   if (first === undefined || last === undefined) return false;
   return (isFirstPage || isBefore(first, item)) && isBefore(item, last);
 }
 
-function isBefore(
-  one: Pick<BucketListing, "entityId" | "resource">,
-  other: Pick<BucketListing, "entityId" | "resource">,
-): boolean {
+function isBefore(one: BucketName, other: BucketName): boolean {
   return one.entityId === other.entityId ? one.resource < other.resource : one.entityId < other.entityId;
 }
 
-/** Whether every word of the filter is in the entity's id or the resource. */
-export function matches({ entityId, resource }: Pick<BucketListing, "entityId" | "resource">, filter: string): boolean {
+/** True if every word of the filter is in the entity's id or the resource. */
+export function matches({ entityId, resource }: BucketName, filter: string): boolean {
   const name = `${entityId} ${resource}`.toLowerCase();
   return wordsOf(filter).every((word) => name.includes(word.toLowerCase()));
 }
@@ -75,7 +72,7 @@ export function wordsOf(filter: string): string[] {
   return filter.split(/\s+/).filter((word) => word !== "");
 }
 
-/** Those first of which the least part is left in a limit that refuses; who owes most leads. */
+/** Sorts by the smallest share that a hard limit has left; the deepest debt comes first. */
 export function shortestFirst<Item extends BucketListing>(items: readonly Item[]): Item[] {
   const left = new Map(items.map((item) => [item, leftOf(item)]));
   return items.toSorted((a, b) => (left.get(a) as number) - (left.get(b) as number) || (isBefore(a, b) ? -1 : 1));

@@ -2,14 +2,14 @@ import { type Api, ApiError, type Query } from "./api.ts";
 import { matches, shortestFirst, wordsOf } from "./bucket-rows.ts";
 import type { BucketListing, Listed } from "./shapes.ts";
 
-/** What a filter found, and how. `cursor`: there may be more, by the same way. */
+/** The buckets that a filter found, and the way they were found. With a `cursor` there may be more. */
 export interface Found {
   readonly by: "all" | "exact" | "part" | "shortest";
   readonly items: readonly BucketListing[];
   readonly cursor?: string;
-  /** How many buckets were looked through. */
+  /** The number of buckets that were searched. */
   readonly searched: number;
-  /** There are buckets that were not looked through, and no way on to them. */
+  /** There are more buckets than can be searched. */
   readonly isCut?: boolean;
 }
 
@@ -18,13 +18,13 @@ export type Order = "name" | "shortest";
 
 export const PAGE_SIZE = 100;
 const SCAN_SIZE = 1_000;
-/** To find the shortest, so many are read. */
+/** The shortest are found among this many buckets. */
 const SHORTEST_OF = 5_000;
 
 interface Search {
   readonly filter: string;
   readonly cursor: string | undefined;
-  /** Looks for a part of the names, also where one matches exactly. */
+  /** Search for a part of the names, even if one matches exactly. */
   readonly byPart: boolean;
   readonly order: Order;
 }
@@ -61,7 +61,7 @@ function exactQueries([first, second, ...others]: readonly string[]): Query[] {
   return second === undefined ? [{ entityId: first }, { resource: first }] : [{ entityId: first, resource: second }];
 }
 
-/** What cannot be a name has no bucket of that name. */
+/** A text that is no valid name matches no bucket exactly. */
 function unlessInvalid(error: unknown): undefined {
   if (error instanceof ApiError && (error.status === 400 || error.status === 404)) return undefined;
   throw error;

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { keepAddress } from "./address.ts";
+import { curl } from "./api.ts";
 import { BucketItem } from "./bucket-item.tsx";
 import {
   alsoRead,
@@ -13,31 +13,59 @@ import {
   wordsOf,
 } from "./bucket-rows.ts";
 import { type Found, findBuckets, type Order, PAGE_SIZE } from "./bucket-search.ts";
-import { curl } from "./curl.ts";
 import { stateOf } from "./level.ts";
-import { Empty, ErrorNote, Link, PageHead, Pager, Select, useEvery, useSettled } from "./parts.tsx";
+import { useObserved, useTicking } from "./observable.ts";
+import { Empty, ErrorNote, Link, LinkButton, PageHead, SearchInput, Select } from "./parts.tsx";
 import { Rates } from "./rates.ts";
-import { useLoaded, useSession } from "./session.tsx";
+import type { PageProps } from "./route.ts";
+import { keepAddress, useChanges, useEvery, useLoaded, usePages, useSession, useSettled } from "./session.tsx";
 import type { BucketListing, BucketMessage } from "./shapes.ts";
-import { Thresholds } from "./thresholds.tsx";
-import { useTicking } from "./tick.ts";
-import { plural, whole } from "./words.ts";
+import { Pager } from "./table.tsx";
+import { plural, resourceWords, stampWords, timeWords, tokensWords, whole } from "./words.ts";
 
-/** Quotas reset and other processes take without an event: now and then the page looks again. */
+const SHOWN_MAX = 8;
+
+/** The last thresholds that were reached since the page was opened. */
+function Thresholds() {
+  const { live } = useSession();
+  const reached = useObserved(live.thresholds);
+  if (reached.length === 0) return null;
+  return (
+    <ul class="thresholds" aria-label="Thresholds reached" data-testid="thresholds">
+      {reached.slice(0, SHOWN_MAX).map(({ atMs, entityId, resource, limit, percent, used, capacity, resetsAtMs }) => (
+        <li
+          key={`${atMs} ${entityId} ${resource} ${limit} ${percent}`}
+          data-testid="threshold"
+          data-limit={limit}
+          data-percent={percent}
+        >
+          <span class="quiet">{timeWords(atMs)}</span>
+          <b>
+            {percent} % of {limit}
+          </b>
+          <span>
+            {entityId} on {resourceWords(resource)}: {tokensWords(limit, used)} of {tokensWords(limit, capacity)} used
+          </span>
+          {resetsAtMs !== undefined && <span class="quiet">full again {stampWords(resetsAtMs)}</span>}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** The page reads again at this interval, because resets and takes of other processes send no event. */
 const REREAD_MS = 20_000;
-/** To find the shortest all are read. */
+/** The shortest are found by reading all buckets, so they are read less often. */
 const SHORTEST_REREAD_MS = 60_000;
 const TYPING_MS = 250;
 
-export function BucketsPage({ params }: { readonly params: Readonly<Record<string, string>> }) {
-  const { live } = useSession();
+export function BucketsPage({ params }: PageProps) {
   const [filter, setFilter] = useState(params.filter ?? "");
   const settled = useSettled(filter.trim(), TYPING_MS);
   const [byPart, setByPart] = useState(false);
-  // Where each page begins; the last one is shown.
-  const [cursors, setCursors] = useState<readonly (string | undefined)[]>([undefined]);
+  const { page, cursor, begin, go } = usePages();
   const [order, setOrder] = useState<Order>(params.sort === "shortest" ? "shortest" : "name");
-  const list = useBuckets(settled, cursors.at(-1), byPart, order);
+  const list = useBuckets(settled, cursor, byPart, order);
   useEffect(() => {
     const sort = order === "shortest" ? order : "";
     keepAddress("buckets", { filter: settled, sort, open: settled === params.filter ? params.open : "" });
@@ -45,21 +73,16 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
   const [version, setVersion] = useState(0);
   const { api, path } = useSession();
   const rates = useMemo(() => new Rates(api, path), [api, path]);
-  useEffect(
-    () =>
-      live.changes.subscribe(() => {
-        rates.forget();
-        setVersion((before) => before + 1);
-      }),
-    [live, rates],
-  );
+  useChanges(/./, () => {
+    rates.forget();
+    setVersion((before) => before + 1);
+  });
   const changeFilter = (next: string) => {
     setFilter(next);
     setByPart(false);
-    setCursors([undefined]);
+    begin();
   };
   const { found, rows } = list;
-  const page = cursors.length - 1;
   return (
     <>
       <PageHead
@@ -77,21 +100,16 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
           onChange={(next) => {
             setOrder(next as Order);
             setByPart(false);
-            setCursors([undefined]);
+            begin();
           }}
         />
-        <label class="search">
-          <span class="unseen">Filter by entity or resource</span>
-          <input
-            type="search"
-            data-testid="bucket-filter"
-            placeholder="Filter by entity or resource"
-            value={filter}
-            autocomplete="off"
-            spellcheck={false}
-            onInput={(event) => changeFilter(event.currentTarget.value)}
-          />
-        </label>
+        <SearchInput
+          label="Filter by entity or resource"
+          testid="bucket-filter"
+          placeholder="Filter by entity or resource"
+          value={filter}
+          onValue={changeFilter}
+        />
       </PageHead>
       <ErrorNote error={list.error} />
       <Thresholds />
@@ -108,9 +126,9 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
           filter={settled}
           onPart={() => {
             setByPart(true);
-            setCursors([undefined]);
+            begin();
           }}
-          onFurther={() => setCursors([...cursors, found.cursor])}
+          onFurther={() => go(page + 1, found.cursor)}
         />
       )}
       {list.unseen > 0 && (
@@ -136,7 +154,7 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
         <Pager
           {...{ page, count: rows.length, what: "buckets", hasNext: found.cursor !== undefined }}
           onPage={(next) => {
-            setCursors(next > page ? [...cursors, found.cursor] : cursors.slice(0, -1));
+            go(next, found.cursor);
             window.scrollTo(0, 0);
           }}
         />
@@ -149,7 +167,7 @@ export function BucketsPage({ params }: { readonly params: Readonly<Record<strin
 function useBuckets(filter: string, cursor: string | undefined, byPart: boolean, order: Order) {
   const { api, path, live } = useSession();
   const [rows, setRows] = useState<readonly BucketRow[]>([]);
-  // Buckets that came to be elsewhere in the list since it was read.
+  // New buckets that belong between the rows.
   const [unseen, setUnseen] = useState<ReadonlySet<string>>(new Set());
   const about = JSON.stringify([filter, cursor, byPart, order]);
   const shownAbout = useRef("");
@@ -157,7 +175,7 @@ function useBuckets(filter: string, cursor: string | undefined, byPart: boolean,
     async (signal) => {
       const found = await findBuckets(api, path, { filter, cursor, byPart, order }, signal);
       const readAtMs = performance.now();
-      // Whoever asks for an order gets it at every look.
+      // Rows that are sorted by level are sorted again at every reading.
       const isSame = shownAbout.current === about && order === "name";
       shownAbout.current = about;
       setRows((before) =>
@@ -179,7 +197,7 @@ function useBuckets(filter: string, cursor: string | undefined, byPart: boolean,
       const atMs = performance.now();
       let next = corrected(shown, message, atMs);
       if (next === undefined && found !== undefined && matches(message, words)) {
-        // At the end nothing jumps, and a list that is not full has its end here.
+        // A new row at the end of a list that is not full moves no other row.
         if (found.cursor === undefined && shown.length < PAGE_SIZE) next = [...shown, rowOf(message, atMs)];
         else if (found.by !== "shortest" && isBetween(shown, message, isFirst))
           setUnseen((before) => new Set(before).add(keyOf(message)));
@@ -198,14 +216,14 @@ function useBuckets(filter: string, cursor: string | undefined, byPart: boolean,
   return { found: value, rows, unseen: unseen.size, error, isLoading, reload, alsoRead: takeOver };
 }
 
-/** Gauges beside each other: as many as the bucket with the most limits has. */
+/** The largest number of limits of a bucket. */
 function columnsOf(rows: readonly BucketRow[]): number {
   return Math.max(1, ...rows.map(({ limits }) => limits.length));
 }
 
 function Summary(props: { readonly rows: readonly BucketRow[]; readonly rates: Rates; readonly hasMore: boolean }) {
   const { rows, rates, hasMore } = props;
-  // The same levels as the bars have: a debt that no bar shows is none.
+  // Count the levels that the bars show.
   const text = useTicking((nowMs) => {
     const states = rows.flatMap((row) =>
       row.limits.map((held) => stateOf(rates.levelOf(row, held, nowMs), held.capacity)),
@@ -231,21 +249,14 @@ function FilterNote(props: {
   if (found.by === "exact") {
     return (
       <p class="filter-note" role="status">
-        Buckets of exactly <b>{filter}</b>.{" "}
-        <button type="button" class="link-button" onClick={onPart}>
-          Show all that contain it
-        </button>
+        Buckets of exactly <b>{filter}</b>. <LinkButton onClick={onPart}>Show all that contain it</LinkButton>
       </p>
     );
   }
   return (
     <p class="filter-note" role="status">
       {whole(found.items.length)} of {plural(found.searched, "bucket")} contain <b>{filter}</b>.{" "}
-      {found.cursor !== undefined && (
-        <button type="button" class="link-button" onClick={onFurther}>
-          Search the next thousand
-        </button>
-      )}
+      {found.cursor !== undefined && <LinkButton onClick={onFurther}>Search the next thousand</LinkButton>}
     </p>
   );
 }

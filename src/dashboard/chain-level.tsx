@@ -1,22 +1,22 @@
 import type { ComponentChildren } from "preact";
 import { type BucketRow, keyOf } from "./bucket-rows.ts";
 import { type HeldLimit, rateOf, stateOf } from "./level.ts";
-import { refillWords } from "./limit-kinds.ts";
+import { limitWords, refillWords } from "./limit-kinds.ts";
+import { useLevel } from "./observable.ts";
 import { Name } from "./parts.tsx";
-import type { LevelExplanation, LimitExplanation } from "./shapes.ts";
-import { useLevel } from "./tick.ts";
-import { sourceWords, stampWords, TOTALS, timeWords, tokensWords } from "./words.ts";
+import type { BucketName, LevelExplanation, LimitExplanation } from "./shapes.ts";
+import { sourceWords, stampWords, TOTALS, timeWords, tokensWords, untilWords } from "./words.ts";
 
-/** What a limit holds, and when that was read on the page's clock. */
+/** The state of a limit, and the time of the page's clock at which it was read. */
 export interface Reading {
   readonly held: HeldLimit;
   readonly readAtMs: number;
 }
 
-/** One balance, one number: what a row of the page says of a limit counts, else what was explained. */
+/** Reads a limit from its row on the page if it has one, so that both show the same number; else from the explanation. */
 export function readingOf(
   limit: LimitExplanation,
-  { entityId, resource }: { readonly entityId: string; readonly resource: string },
+  { entityId, resource }: BucketName,
   explainedAtMs: number,
   rowOf: (key: string) => BucketRow | undefined,
 ): Reading {
@@ -32,12 +32,13 @@ export function ChainLevel(props: {
   readonly level: LevelExplanation;
   readonly resource: string;
   readonly isParent: boolean;
-  /** The limit that stands in the way, where it is one of this level. */
+  /** The limit that refuses, if it is one of this level. */
   readonly blocking: { readonly limit: string; readonly isTotal: boolean } | undefined;
   readonly reading: (limit: LimitExplanation, resource: string) => Reading;
 }) {
   const { level, resource, isParent, blocking, reading } = props;
   const { entityId, source, planId, reason, access, accessSource, cascade, parentId, limits, totals } = level;
+  const { accessUntilMs } = level;
   const blocked = blocking === undefined ? undefined : `${blocking.isTotal ? "*/" : ""}${blocking.limit}`;
   return (
     <li data-testid="explain-level" data-entity={entityId} data-source={source} data-blocking={blocked}>
@@ -55,6 +56,7 @@ export function ChainLevel(props: {
           {access !== "enforce" && (
             <span class={access === "disabled" ? "tag bad" : "tag warn"}>
               {access === "disabled" ? "disabled" : "bypassed"} by {sourceWords(accessSource)}
+              {accessUntilMs === undefined ? "" : ` until ${untilWords(accessUntilMs, Date.now())}`}
             </span>
           )}
         </span>
@@ -107,6 +109,10 @@ function LimitTable(props: {
   );
 }
 
+function afterWords(limit: LimitExplanation["then"]): string {
+  return limit == null ? "it does not apply" : limitWords(limit, []);
+}
+
 function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly source: LevelExplanation["source"] }) {
   const { limit, source, held, readAtMs } = props;
   const {
@@ -119,6 +125,8 @@ function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly
     freesAtMs,
     notified = [],
     neverCharged = false,
+    untilMs,
+    then,
   } = limit;
   const level = useLevel(held, rateOf(definition, held.capacity), readAtMs);
   const notes = [
@@ -131,9 +139,10 @@ function LimitLine(props: Reading & { readonly limit: LimitExplanation; readonly
     ...(shadow ? ["shadow: counts what it would refuse"] : []),
     ...(notified.length === 0 ? [] : [`${notified.join(", ")} % told`]),
     ...(neverCharged ? ["nothing ever charged"] : []),
-    // Levels that inherit are added up: then not all come from the first. Where a total comes from stands nowhere else.
+    // An inherited limit has another source than its level. The source of a total is shown nowhere else.
     ...(limit.source === source ? [] : [`from ${sourceWords(limit.source)}`]),
     ...(limit.counts === limit.limit ? [] : [`counts ${limit.counts}`]),
+    ...(untilMs === undefined ? [] : [`until ${untilWords(untilMs, Date.now())}, then ${afterWords(then)}`]),
   ];
   return (
     <tr data-level={stateOf(level, held.capacity)} data-limit={limit.limit}>

@@ -1,42 +1,51 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import type { ApiError } from "./api.ts";
-import { ErrorNote } from "./parts.tsx";
+import { metadataOf, metadataText } from "./entity-tree.ts";
+import { Button, ErrorNote, Field, Form, TextInput } from "./parts.tsx";
 import { useAction } from "./session.tsx";
+
+/** What a dialog calls when its work is done, and when it closes. */
+export interface DialogEnds {
+  readonly onDone: () => Promise<void>;
+  readonly onClose: () => void;
+}
 
 interface DialogProps {
   readonly title: string;
   readonly submit: string;
   readonly isDangerous?: boolean;
   readonly isDisabled?: boolean;
-  readonly isBusy?: boolean;
-  readonly error?: ApiError | undefined;
   readonly testid?: string;
-  readonly onSubmit: () => void;
+  /** Does the work. The dialog closes afterwards; an error is shown in it. */
+  readonly act: () => Promise<void>;
   readonly onClose: () => void;
   readonly children: ComponentChildren;
 }
 
 /** A modal dialog with a form in it: the browser holds the focus inside, Escape closes, and the focus goes back. */
 export function Dialog(props: DialogProps) {
-  const { title, submit, isDangerous, isDisabled, isBusy, error, testid, onSubmit, onClose, children } = props;
+  const { title, submit, isDangerous, isDisabled, testid = "dialog", act, onClose, children } = props;
+  const { isBusy, error, run } = useAction();
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
     const opener = document.activeElement;
     ref.current?.showModal();
     return () => {
-      // What opened it may be gone with what was done; then reading goes on from the page's heading.
+      // The opener may have been deleted. Reading then goes on from the page's heading.
       const back = opener instanceof HTMLElement && opener.isConnected ? opener : document.querySelector("h1");
       back?.focus();
     };
   }, []);
+  const confirm = async () => {
+    if (!isDisabled && !isBusy && (await run(act))) onClose();
+  };
   return (
     <dialog
       ref={ref}
       class="dialog"
       aria-labelledby={id}
-      data-testid={testid ?? "dialog"}
+      data-testid={testid}
       onCancel={(event) => {
         event.preventDefault();
         onClose();
@@ -46,74 +55,101 @@ export function Dialog(props: DialogProps) {
       }}
       onKeyDown={(event) => event.stopPropagation()}
     >
-      <form
-        method="dialog"
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (!isDisabled && !isBusy) onSubmit();
-        }}
-      >
+      <Form method="dialog" onSubmit={() => void confirm()}>
         <h2 id={id}>{title}</h2>
         <div class="dialog-body">
           {children}
           <ErrorNote error={error} testid="dialog-error" />
         </div>
         <div class="dialog-actions">
-          <button type="button" class="button" data-testid="dialog-cancel" onClick={onClose}>
+          <Button testid="dialog-cancel" onClick={onClose}>
             Cancel
-          </button>
-          <button
+          </Button>
+          <Button
             type="submit"
-            class={isDangerous ? "button danger" : "button primary"}
-            data-testid="dialog-submit"
+            kind={isDangerous ? "danger" : "primary"}
+            testid="dialog-submit"
             disabled={isDisabled || isBusy}
           >
             {isBusy ? "Working…" : submit}
-          </button>
+          </Button>
         </div>
-      </form>
+      </Form>
     </dialog>
   );
 }
 
-/** Asks before something is gone, naming what. With `type` its name has to be typed: there is no way back. */
-export function Confirm(props: {
-  readonly title: string;
-  readonly submit: string;
-  readonly type?: string;
-  readonly act: () => Promise<void>;
-  readonly onClose: () => void;
-  readonly children: ComponentChildren;
-}) {
-  const { title, submit, type, act, onClose, children } = props;
+/** Asks before something is deleted. With `type`, its name has to be typed, because it cannot be recovered. */
+export function Confirm({ type, children, ...rest }: Omit<DialogProps, "isDisabled"> & { readonly type?: string }) {
   const [typed, setTyped] = useState("");
-  const { isBusy, error, run } = useAction();
-  const confirm = async () => {
-    if (await run(act)) onClose();
-  };
   return (
-    <Dialog
-      {...{ title, submit, isBusy, error, onClose }}
-      isDangerous
-      isDisabled={type !== undefined && typed !== type}
-      testid="confirm"
-      onSubmit={() => void confirm()}
-    >
+    <Dialog isDangerous testid="confirm" isDisabled={type !== undefined && typed !== type} {...rest}>
       {children}
       {type !== undefined && (
+        // biome-ignore lint/a11y/noLabelWithoutControl: the control is inside TextInput.
         <label class="field">
           <span>
             Type <code>{type}</code> to confirm
           </span>
-          <input
-            data-testid="confirm-type"
-            value={typed}
-            autocomplete="off"
-            spellcheck={false}
-            onInput={(event) => setTyped(event.currentTarget.value)}
-          />
+          <TextInput testid="confirm-type" value={typed} onValue={setTyped} />
         </label>
       )}
+    </Dialog>
+  );
+}
+
+/** The fields that entities and plans share. */
+export interface NamedDraft {
+  readonly id: string;
+  /** Empty if there is none. */
+  readonly name: string;
+  readonly metadata: Readonly<Record<string, string>>;
+}
+
+/** Creates or changes an entity or a plan. */
+export function NamedDialog(props: {
+  readonly what: "entity" | "plan";
+  /** Undefined for a new one. */
+  readonly named: NamedDraft | undefined;
+  readonly idHint: string;
+  readonly save: (draft: NamedDraft) => Promise<void>;
+  readonly onClose: () => void;
+  /** Fields below the id that only a new one has. */
+  readonly afterId?: ComponentChildren;
+  readonly children?: ComponentChildren;
+}) {
+  const { what, named, idHint, save, onClose, afterId, children } = props;
+  const [id, setId] = useState(named?.id ?? "");
+  const [name, setName] = useState(named?.name ?? "");
+  const [metadata, setMetadata] = useState(metadataText(named?.metadata ?? {}));
+  return (
+    <Dialog
+      title={named === undefined ? `New ${what}` : `Edit ${named.id}`}
+      submit={named === undefined ? "Create" : "Save"}
+      isDisabled={id.trim() === ""}
+      act={async () => save({ id: id.trim(), name: name.trim(), metadata: metadataOf(metadata) })}
+      onClose={onClose}
+    >
+      {named === undefined && (
+        <>
+          <Field label="Id" hint={idHint}>
+            <TextInput testid={`${what}-id`} value={id} onValue={setId} />
+          </Field>
+          {afterId}
+        </>
+      )}
+      <Field label="Name" hint="Display name; empty: the id">
+        <TextInput testid={`${what}-label`} value={name} onValue={setName} />
+      </Field>
+      {children}
+      <Field label="Metadata" hint="One key=value per line">
+        <textarea
+          rows={3}
+          value={metadata}
+          spellcheck={false}
+          onInput={(event) => setMetadata(event.currentTarget.value)}
+        />
+      </Field>
     </Dialog>
   );
 }

@@ -1,23 +1,22 @@
-import { useEffect, useState } from "preact/hooks";
-import { ApiError } from "./api.ts";
-import { curl } from "./curl.ts";
-import { Confirm } from "./dialog.tsx";
-import { EntityForm, EntityMove } from "./entity-dialogs.tsx";
+import { useState } from "preact/hooks";
+import { ApiError, curl } from "./api.ts";
+import { Confirm, type DialogEnds } from "./dialog.tsx";
+import { EntityForm, EntityMove, entityPath } from "./entity-dialogs.tsx";
 import { type Doing, EntityList } from "./entity-list.tsx";
-import { type EntityNode, filtered, treeOf } from "./entity-tree.ts";
-import { Empty, ErrorNote, PageHead, useSettled } from "./parts.tsx";
+import { filtered, treeOf } from "./entity-tree.ts";
+import { Button, Empty, ErrorNote, LinkButton, PageHead, SearchInput } from "./parts.tsx";
 import { PolicyDialog } from "./policy-dialog.tsx";
-import { useLoaded, useSession } from "./session.tsx";
+import type { PageProps } from "./route.ts";
+import { useChanges, useLoaded, useSession, useSettled } from "./session.tsx";
 import type { Entity } from "./shapes.ts";
 import { plural, whole } from "./words.ts";
 
-/** Read at first; more on demand. */
+/** The number of entities that are read at first, and of those that are read on request. */
 const ENTITIES_STEP = 2_000;
 
-/** Entities and their parents. */
-export function EntitiesPage({ params }: { readonly params: Readonly<Record<string, string>> }) {
+export function EntitiesPage({ params }: PageProps) {
   const session = useSession();
-  const { api, path, can, live } = session;
+  const { api, path, can } = session;
   const [most, setMost] = useState(ENTITIES_STEP);
   const [filter, setFilter] = useState(params.entity ?? "");
   const [doing, setDoing] = useState<Doing>();
@@ -40,15 +39,8 @@ export function EntitiesPage({ params }: { readonly params: Readonly<Record<stri
       throw thrown;
     }
   };
-  useEffect(
-    () =>
-      live.changes.subscribe(({ action }) => {
-        if (action.startsWith("entity_")) void reload();
-      }),
-    [live, reload],
-  );
-  const tree = treeOf(value?.items ?? []);
-  const shown = filtered(tree, settled);
+  useChanges(/^entity_/, () => void reload());
+  const shown = filtered(treeOf(value?.items ?? []), settled);
   return (
     <>
       <PageHead
@@ -59,27 +51,21 @@ export function EntitiesPage({ params }: { readonly params: Readonly<Record<stri
             : `${plural(value.items.length, "entity", "entities")}${value.more ? " read so far" : ""}${params.plan === undefined ? "" : ` of plan ${params.plan}`}`
         }
       >
-        <label class="search">
-          <span class="unseen">Filter by id or name</span>
-          <input
-            type="search"
-            data-testid="entity-filter"
-            placeholder="Filter by id or name"
-            value={filter}
-            autocomplete="off"
-            spellcheck={false}
-            onInput={(event) => setFilter(event.currentTarget.value)}
-          />
-        </label>
+        <SearchInput
+          label="Filter by id or name"
+          testid="entity-filter"
+          placeholder="Filter by id or name"
+          value={filter}
+          onValue={setFilter}
+        />
         {can.admin && (
-          <button
-            type="button"
-            class="button primary"
-            data-testid="entity-create"
+          <Button
+            kind="primary"
+            testid="entity-create"
             onClick={() => setDoing({ what: "create", parentId: undefined })}
           >
             New entity
-          </button>
+          </Button>
         )}
       </PageHead>
       <ErrorNote error={error} />
@@ -87,9 +73,7 @@ export function EntitiesPage({ params }: { readonly params: Readonly<Record<stri
       {value?.more === true && (
         <p class="filter-note">
           The first {whole(value.items.length)} were read.{" "}
-          <button type="button" class="link-button" onClick={() => setMost(most + ENTITIES_STEP)}>
-            Read more
-          </button>
+          <LinkButton onClick={() => setMost(most + ENTITIES_STEP)}>Read more</LinkButton>
         </p>
       )}
       {value !== undefined && shown.length === 0 && (
@@ -101,18 +85,12 @@ export function EntitiesPage({ params }: { readonly params: Readonly<Record<stri
           Create one {can.admin ? "here or " : ""}with
         </Empty>
       )}
-      {doing !== undefined && <Doings doing={doing} tree={tree} onDone={reload} onClose={() => setDoing(undefined)} />}
+      {doing !== undefined && <Doings doing={doing} onDone={reload} onClose={() => setDoing(undefined)} />}
     </>
   );
 }
 
-function Doings(props: {
-  readonly doing: Doing;
-  readonly tree: readonly EntityNode[];
-  readonly onDone: () => Promise<void>;
-  readonly onClose: () => void;
-}) {
-  const { doing, onDone, onClose } = props;
+function Doings({ doing, onDone, onClose }: DialogEnds & { readonly doing: Doing }) {
   const { api, path } = useSession();
   switch (doing.what) {
     case "create":
@@ -129,7 +107,7 @@ function Doings(props: {
           title="Delete this entity?"
           submit="Delete"
           act={async () => {
-            await api.send("DELETE", `${path}/entities/${encodeURIComponent(doing.entity.id)}`, {});
+            await api.send("DELETE", entityPath(path, doing.entity), {});
             await onDone();
           }}
           onClose={onClose}

@@ -1,15 +1,9 @@
 import { useState } from "preact/hooks";
-import { Dialog } from "./dialog.tsx";
-import { EntityInput } from "./entity-input.tsx";
-import { NamedDialog, type NamedDraft } from "./named-dialog.tsx";
-import { Field, Select } from "./parts.tsx";
-import { useAction, useLoaded, useSession } from "./session.tsx";
+import { Dialog, type DialogEnds, NamedDialog, type NamedDraft } from "./dialog.tsx";
+import { EntityInput } from "./name-fields.tsx";
+import { Check, Field, Select } from "./parts.tsx";
+import { useLoaded, useSession } from "./session.tsx";
 import type { Entity, Plan } from "./shapes.ts";
-
-interface DialogEnds {
-  readonly onDone: () => Promise<void>;
-  readonly onClose: () => void;
-}
 
 /** Creates an entity, or changes one. */
 export function EntityForm(
@@ -26,15 +20,11 @@ export function EntityForm(
   const save = async ({ id, name, metadata }: NamedDraft) => {
     const shared = { metadata, ...(hasParent ? { cascade } : {}) };
     if (entity === undefined) {
-      const parent = parentId.trim() === "" ? {} : { parentId: parentId.trim() };
-      const named = name === "" ? {} : { name };
-      const plan = planId === "" ? {} : { planId };
-      await api.send("POST", `${path}/entities`, {}, { id, ...named, ...parent, ...plan, ...shared });
+      const named = Object.entries({ id, name, parentId: parentId.trim(), planId }).filter(([, text]) => text !== "");
+      await api.send("POST", `${path}/entities`, {}, { ...Object.fromEntries(named), ...shared });
     } else {
-      const { version } = entity;
-      const plan = planId === (entity.planId ?? "") ? {} : { planId: planId === "" ? null : planId };
-      const patch = { name, ...plan, ...shared, version };
-      await api.send("PATCH", `${path}/entities/${encodeURIComponent(entity.id)}`, {}, patch);
+      const plan = planId === (entity.planId ?? "") ? {} : { planId: planId || null };
+      await api.send("PATCH", entityPath(path, entity), {}, { name, ...plan, ...shared, version: entity.version });
     }
     await onDone();
   };
@@ -55,41 +45,36 @@ export function EntityForm(
           <Select
             testid="entity-plan"
             value={planId}
-            options={[{ value: "", label: "none" }, ...planIds.map((each) => ({ value: each, label: each }))]}
+            options={[{ value: "", label: "none" }, ...planIds]}
             onChange={setPlanId}
           />
         </Field>
       )}
-      {hasParent && (
-        <label class="check">
-          <input type="checkbox" checked={cascade} onChange={(event) => setCascade(event.currentTarget.checked)} />
-          <span>Charge the parent too (cascade)</span>
-        </label>
-      )}
+      {hasParent && <Check label="Charge the parent too (cascade)" isChecked={cascade} onChange={setCascade} />}
     </NamedDialog>
   );
 }
 
-/** Hangs an entity below another one, or below none. */
+/** Puts an entity below another one, or below none. */
 export function EntityMove(props: DialogEnds & { readonly entity: Entity }) {
   const { entity, onDone, onClose } = props;
   const { api, path } = useSession();
   const [parentId, setParentId] = useState(entity.parentId ?? "");
-  const { isBusy, error, run } = useAction();
   const move = async () => {
-    const done = await run(async () => {
-      const patch = { parentId: parentId.trim() === "" ? null : parentId.trim(), version: entity.version };
-      await api.send("PATCH", `${path}/entities/${encodeURIComponent(entity.id)}`, {}, patch);
-      await onDone();
-    });
-    if (done) onClose();
+    const patch = { parentId: parentId.trim() || null, version: entity.version };
+    await api.send("PATCH", entityPath(path, entity), {}, patch);
+    await onDone();
   };
   return (
-    <Dialog title={`Move ${entity.id}`} submit="Move" {...{ isBusy, error, onClose }} onSubmit={() => void move()}>
+    <Dialog title={`Move ${entity.id}`} submit="Move" act={move} onClose={onClose}>
       <p>From the next request on, the new parent is charged. Open leases settle with the old parent.</p>
       <Field label="New parent" hint={`The id of an entity; empty for none. Now: ${entity.parentId ?? "none"}`}>
         <EntityInput testid="move-parent" value={parentId} onValue={setParentId} except={entity.id} />
       </Field>
     </Dialog>
   );
+}
+
+export function entityPath(path: string, { id }: Entity): string {
+  return `${path}/entities/${encodeURIComponent(id)}`;
 }

@@ -1,53 +1,48 @@
 import { useId, useState } from "preact/hooks";
 import type { EntityNode } from "./entity-tree.ts";
-import { Link, Name } from "./parts.tsx";
+import { Button, Facts, Link, LinkButton, Name } from "./parts.tsx";
 import { useLoaded, useSession } from "./session.tsx";
-import type { Entity, StoredLimits } from "./shapes.ts";
+import type { Entity } from "./shapes.ts";
 import { storedAt } from "./stored-limits.ts";
-import { plural, stampWords, whole } from "./words.ts";
+import { capitalized, plural, stampWords, whole } from "./words.ts";
 
-/** What somebody is about to do. */
+/** The dialog that is open. */
 export type Doing =
   | { readonly what: "create"; readonly parentId: string | undefined }
   | { readonly what: "edit" | "move" | "delete" | "policy"; readonly entity: Entity };
 
-/** Of one parent; the rest on demand. */
+/** The number of children that are shown at first, and of those that are shown on request. */
 const CHILDREN_STEP = 100;
 /** Larger families are folded at first. */
 const OPEN_MAX = 30;
 
-/** One level of the hierarchy. */
-export function EntityList(props: {
-  readonly nodes: readonly EntityNode[];
+interface ListProps {
   readonly depth: number;
   readonly isFiltered: boolean;
   readonly onDo: (doing: Doing) => void;
-}) {
-  const { nodes, depth, isFiltered, onDo } = props;
+}
+
+/** One level of the hierarchy. */
+export function EntityList({ nodes, ...rest }: ListProps & { readonly nodes: readonly EntityNode[] }) {
+  const { depth } = rest;
   const [most, setMost] = useState(CHILDREN_STEP);
   return (
     <ul class={depth === 0 ? "entities" : "entities below"} aria-label={depth === 0 ? "Entities" : undefined}>
       {nodes.slice(0, most).map((node) => (
-        <EntityItem key={node.entity.id} {...{ node, depth, isFiltered, onDo }} />
+        <EntityItem key={node.entity.id} node={node} {...rest} />
       ))}
       {nodes.length > most && (
         <li class="entity-more">
-          <button type="button" class="link-button" onClick={() => setMost(most + CHILDREN_STEP)}>
+          <LinkButton onClick={() => setMost(most + CHILDREN_STEP)}>
             Show {whole(Math.min(CHILDREN_STEP, nodes.length - most))} more of {whole(nodes.length - most)}
-          </button>
+          </LinkButton>
         </li>
       )}
     </ul>
   );
 }
 
-function EntityItem(props: {
-  readonly node: EntityNode;
-  readonly depth: number;
-  readonly isFiltered: boolean;
-  readonly onDo: (doing: Doing) => void;
-}) {
-  const { node, depth, isFiltered, onDo } = props;
+function EntityItem({ node, depth, isFiltered, onDo }: ListProps & { readonly node: EntityNode }) {
   const { entity, children } = node;
   const { id, name, parentId, planId, cascade } = entity;
   const [isFolded, setFolded] = useState(children.length > OPEN_MAX);
@@ -102,88 +97,52 @@ function EntityPanel({ node, onDo }: { readonly node: EntityNode; readonly onDo:
   const { api, path, can } = useSession();
   const { entity, children } = node;
   const { id, name, parentId, cascade, metadata, createdAtMs, version } = entity;
-  const stored = useLoaded<StoredLimits | undefined>(
-    (signal) => storedAt(api, path, { entityId: id }, signal),
-    [id, version],
-    "beside",
-  );
-  const facts: [string, string][] = [
-    ["Name", name],
-    ["Parent", parentId === undefined ? "none" : `${parentId}, ${cascade ? "charged too" : "not charged"}`],
-    ["Plan", entity.planId ?? "none"],
-    ["Access", stored.value?.access ?? "inherited from the resource"],
-    ...Object.entries(metadata).map(([key, text]): [string, string] => [key, text]),
-    ["Created", `${stampWords(createdAtMs)}, version ${version}`],
-  ];
+  const stored = useLoaded((signal) => storedAt(api, path, { entityId: id }, signal), [id, version], "beside");
+  const dialogs = [
+    { testid: "entity-add-child", label: "New child", doing: { what: "create", parentId: id } },
+    { testid: "entity-edit", label: "Edit", doing: { what: "edit", entity } },
+    { testid: "entity-move", label: "Move", doing: { what: "move", entity } },
+    { testid: "entity-policy", label: "Access and cascade", doing: { what: "policy", entity } },
+  ] as const;
   return (
     <div class="entity-panel" data-testid="entity-panel">
-      <dl class="facts">
-        {facts.map(([label, text]) => (
-          <div key={label}>
-            <dt>{label}</dt>
-            <dd class="wrap">{text}</dd>
-          </div>
-        ))}
-      </dl>
+      <Facts
+        facts={[
+          ["Name", name],
+          ["Parent", parentId === undefined ? "none" : `${parentId}, ${cascade ? "charged too" : "not charged"}`],
+          ["Plan", entity.planId ?? "none"],
+          ["Access", stored.value?.access ?? "inherited from the resource"],
+          ...Object.entries(metadata),
+          ["Created", `${stampWords(createdAtMs)}, version ${version}`],
+        ]}
+      />
       <div class="explain-actions">
         <Link page="buckets" params={{ filter: id }} class="button small">
           Buckets
         </Link>
-        <Link page="limits" params={{ entity: id }} class="button small">
-          Limits
-        </Link>
-        <Link page="usage" params={{ entity: id }} class="button small">
-          Usage
-        </Link>
-        <Link page="audit" params={{ entity: id }} class="button small">
-          Audit
-        </Link>
+        {(["limits", "usage", "audit"] as const).map((page) => (
+          <Link key={page} page={page} params={{ entity: id }} class="button small">
+            {capitalized(page)}
+          </Link>
+        ))}
+        {can.admin &&
+          dialogs.map(({ testid, label, doing }) => (
+            <Button key={testid} kind="small" testid={testid} onClick={() => onDo(doing)}>
+              {label}
+            </Button>
+          ))}
         {can.admin && (
-          <>
-            <Button testid="entity-add-child" onClick={() => onDo({ what: "create", parentId: id })}>
-              New child
-            </Button>
-            <Button testid="entity-edit" onClick={() => onDo({ what: "edit", entity })}>
-              Edit
-            </Button>
-            <Button testid="entity-move" onClick={() => onDo({ what: "move", entity })}>
-              Move
-            </Button>
-            <Button testid="entity-policy" onClick={() => onDo({ what: "policy", entity })}>
-              Access and cascade
-            </Button>
-            <Button
-              testid="entity-delete"
-              isDangerous
-              isDisabled={children.length > 0}
-              onClick={() => onDo({ what: "delete", entity })}
-            >
-              Delete
-            </Button>
-          </>
+          <Button
+            kind="small danger"
+            testid="entity-delete"
+            disabled={children.length > 0}
+            onClick={() => onDo({ what: "delete", entity })}
+          >
+            Delete
+          </Button>
         )}
       </div>
       {can.admin && children.length > 0 && <p class="quiet small">It has children; move or delete them first.</p>}
     </div>
-  );
-}
-
-function Button(props: {
-  readonly testid: string;
-  readonly isDangerous?: boolean;
-  readonly isDisabled?: boolean;
-  readonly onClick: () => void;
-  readonly children: string;
-}) {
-  return (
-    <button
-      type="button"
-      class={props.isDangerous ? "button small danger" : "button small"}
-      data-testid={props.testid}
-      disabled={props.isDisabled}
-      onClick={props.onClick}
-    >
-      {props.children}
-    </button>
   );
 }

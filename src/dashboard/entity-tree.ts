@@ -1,12 +1,12 @@
-import { FormError } from "./form-error.ts";
 import type { Entity } from "./shapes.ts";
+import { FormError } from "./words.ts";
 
 export interface EntityNode {
   readonly entity: Entity;
   readonly children: readonly EntityNode[];
 }
 
-/** The hierarchy of the entities that are known; one whose parent is not among them stands at the top. */
+/** The hierarchy of the entities. One whose parent is not among them is at the top. */
 export function treeOf(entities: readonly Entity[]): EntityNode[] {
   const known = new Set(entities.map(({ id }) => id));
   const below = new Map<string, Entity[]>();
@@ -20,7 +20,7 @@ export function treeOf(entities: readonly Entity[]): EntityNode[] {
   return roots.map(node);
 }
 
-/** What matches, with everybody above it, so that the place is seen; below a match everything stays. */
+/** Keeps the entities that match, with their parents and all of their children. */
 export function filtered(nodes: readonly EntityNode[], filter: string): EntityNode[] {
   const text = filter.trim().toLowerCase();
   if (text === "") return [...nodes];

@@ -6,17 +6,16 @@ import { Confirm } from "./dialog.tsx";
 import { keptRefusals, leastRefused } from "./kept-refusals.ts";
 import { rateOf } from "./level.ts";
 import { lastRefusal } from "./live.ts";
-import { useObserved } from "./observable.ts";
-import { ErrorNote, Link } from "./parts.tsx";
+import { useLevel, useObserved } from "./observable.ts";
+import { Button, ErrorNote, Link } from "./parts.tsx";
 import { useLoaded, useSession } from "./session.tsx";
-import type { BucketListing, Explained, LimitExplanation, StatusShown } from "./shapes.ts";
-import { useLevel } from "./tick.ts";
+import type { Amounts, BucketListing, Explained, LimitExplanation, StatusShown } from "./shapes.ts";
 import { type ToppedUp, TopUp, TopUpDone } from "./top-up.tsx";
 import { type LastRefused, Verdict } from "./verdict.tsx";
 import { resourceWords, TOTALS } from "./words.ts";
 
 const REFRESH_MS = 1_000;
-/** What was refused in this hour or the last one is asked about again; before that it is only told. */
+/** The explanation starts with the amounts of a refusal that is not older than this. */
 const RECENT_MS = 7_200_000;
 /** The longest time that a timer takes. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
@@ -25,7 +24,7 @@ export interface ExplainProps {
   readonly row: BucketRow;
   /** A bucket of the page, which may be one of the chain. */
   readonly rowOf: (key: string) => BucketRow | undefined;
-  /** What was read of the chain is news to the rows of the page, too. */
+  /** Updates the rows of the page by the buckets of the chain. */
   readonly onRead: (buckets: readonly BucketListing[], readAtMs: number) => void;
 }
 
@@ -33,22 +32,22 @@ export interface ExplainProps {
 interface Explanation {
   readonly value: Explained;
   readonly readAtMs: number;
-  /** What was asked for where nobody typed anything. */
-  readonly amounts: Readonly<Record<string, number>>;
+  /** The amounts that were asked about. */
+  readonly amounts: Amounts;
   readonly refused: LastRefused | undefined;
 }
 
-/** Why a bucket stands as it does: the whole chain, where each limit came from, and what stands in the way. */
+/** Explains a bucket: all levels of its chain, the source of each limit, and the limit that refuses. */
 export function ExplainPanel({ row, rowOf, onRead }: ExplainProps) {
   const { api, path, can, live } = useSession();
   const { entityId, resource } = row;
-  const [asked, setAsked] = useState<Readonly<Record<string, number>>>({});
+  const [asked, setAsked] = useState<Amounts>({});
   const [doing, setDoing] = useState<"reset" | "topUp">();
   const [done, setDone] = useState<ToppedUp | "reset">();
   const heard = lastRefusal(useObserved(live.refusals), row);
-  // They change the amounts once, not while one looks at them.
+  // Kept refusals are read once, so that the amounts do not change later.
   const kept = useRef<Promise<KeptQuestion> | undefined>(undefined);
-  // What was refused last is what its reader wants explained; where nothing was, one of each.
+  // Ask about the amounts of the last refusal; without one, about 1 of each measure.
   const keptQuestion = async (plain: Explained): Promise<KeptQuestion> => {
     const found = await keptRefusals(api, path, { entityId, resource });
     const ones = Object.fromEntries(measuresIn(plain).map((measure) => [measure, 1]));
@@ -129,12 +128,12 @@ export function ExplainPanel({ row, rowOf, onRead }: ExplainProps) {
         </Link>
         {can.admin && (
           <>
-            <button type="button" class="button small" data-testid="bucket-top-up" onClick={() => setDoing("topUp")}>
+            <Button kind="small" testid="bucket-top-up" onClick={() => setDoing("topUp")}>
               Top up
-            </button>
-            <button type="button" class="button small" data-testid="bucket-reset" onClick={() => setDoing("reset")}>
+            </Button>
+            <Button kind="small" testid="bucket-reset" onClick={() => setDoing("reset")}>
               Reset
-            </button>
+            </Button>
           </>
         )}
       </div>
@@ -172,10 +171,10 @@ export function ExplainPanel({ row, rowOf, onRead }: ExplainProps) {
 
 interface KeptQuestion {
   readonly refused: LastRefused | undefined;
-  readonly amounts: Readonly<Record<string, number>>;
+  readonly amounts: Amounts;
 }
 
-/** Asks anew when something of the chain changed, and when what had to be waited for is there. */
+/** Reloads after a change in the chain, and when the wait of a refusal is over. */
 function useRefresh(reload: () => Promise<void>, value: Explained | undefined, row: BucketRow): void {
   const { live } = useSession();
   const { entityId, resource } = row;
@@ -209,12 +208,12 @@ function useRefresh(reload: () => Promise<void>, value: Explained | undefined, r
   }, [value, waitMs, reload]);
 }
 
-/** The verdict with the same number for the limit in the way as its row has. */
+/** The verdict, with the level of the refusing limit as its row shows it. */
 function LiveVerdict(props: {
   readonly explanation: Explanation;
   readonly reading: (entityId: string) => (limit: LimitExplanation, resource: string) => Reading;
-  readonly asked: Readonly<Record<string, number>>;
-  readonly setAsked: (asked: Readonly<Record<string, number>>) => void;
+  readonly asked: Amounts;
+  readonly setAsked: (asked: Amounts) => void;
 }) {
   const { explanation, reading, asked, setAsked } = props;
   const { value, readAtMs, amounts, refused } = explanation;
@@ -240,13 +239,13 @@ function LiveVerdict(props: {
 
 const NOTHING = { limit: "", counts: "", available: 0, capacity: 0, kind: "drip", soft: false, shadow: false } as const;
 
-/** What a request may be asked for: every measure that a level counts, on the resource or over all of them. */
+/** The measures that any level counts, on the resource or over all resources. */
 function measuresIn({ levels }: Explained): readonly string[] {
   return [...new Set(levels.flatMap(({ limits, totals }) => [...limits, ...totals].map(({ counts }) => counts)))];
 }
 
-/** Of every measure of the chain; what was not asked for is 0. */
-function heardAmounts(value: Explained, asked: Readonly<Record<string, number>>): Readonly<Record<string, number>> {
+/** The requested amounts of a refusal, with 0 for the other measures of the chain. */
+function heardAmounts(value: Explained, asked: Amounts): Amounts {
   return Object.fromEntries(measuresIn(value).map((measure) => [measure, asked[measure] ?? 0]));
 }
 
@@ -259,7 +258,7 @@ function blockingAt(entityId: string, primary: StatusShown | undefined, resource
   return { limit: primary.limit, isTotal: primary.resource === TOTALS && resource !== TOTALS };
 }
 
-/** The buckets that an explanation tells of. */
+/** The buckets of an explanation. */
 function listingsIn({ levels, resource }: Explained): BucketListing[] {
   return levels.flatMap(({ entityId, limits, totals }) => [
     { entityId, resource, limits: limits.map(listed) },
@@ -267,7 +266,7 @@ function listingsIn({ levels, resource }: Explained): BucketListing[] {
   ]);
 }
 
-/** An explained limit as a list of buckets has it: there its percentages stand beside it. */
+/** An explained limit in the form of a list of buckets, which has the thresholds beside it. */
 function listed(limit: LimitExplanation): BucketListing["limits"][number] {
   const { notifyAt } = limit.definition;
   return notifyAt === undefined ? limit : { ...limit, notifyAt };

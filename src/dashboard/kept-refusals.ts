@@ -1,29 +1,29 @@
 import { type Api, ApiError } from "./api.ts";
 import { type RefusalSum, refusalSums } from "./refusal-sums.ts";
-import type { Explained, RefusalCount } from "./shapes.ts";
+import type { Amounts, BucketName, Explained, RefusalCount } from "./shapes.ts";
 import { TOTALS } from "./words.ts";
 
 /** Refusals of a bucket that the store has kept: by which limit, how many and when, not for which amounts. */
 export interface KeptRefusals {
-  /** The one that refused last. */
+  /** The sum with the latest refusal. */
   readonly last: RefusalSum;
-  /** All of the bucket in that time. */
+  /** All refusals of the bucket in that time. */
   readonly count: number;
 }
 
 const HOUR_MS = 3_600_000;
 const LOOKED_BACK_MS = 24 * HOUR_MS;
-/** Whose limit it was cannot be asked for: of so many counts of the last hours those of the bucket are looked for. */
+/** Counts cannot be queried by the entity whose limit refused, so they are found among this many. */
 const COUNTS_MAX = 1_000;
 
-/** Services that keep none: they are not asked again and again. */
+/** Services that keep no refusals are not asked again. */
 const keepNone = new WeakSet<Api>();
 
-/** What was refused to the bucket's own requests in the last day; else what its limits refused to others in the last two hours. */
+/** The refusals of the bucket's own requests in the last day; without any, those that its limits caused in the last two hours. */
 export async function keptRefusals(
   api: Api,
   path: string,
-  { entityId, resource }: { readonly entityId: string; readonly resource: string },
+  { entityId, resource }: BucketName,
 ): Promise<KeptRefusals | undefined> {
   if (keepNone.has(api)) return undefined;
   const counts = (query: Readonly<Record<string, string>>, backMs: number) =>
@@ -43,7 +43,7 @@ export async function keptRefusals(
   }
 }
 
-/** Those of the newest window, the most refused first. */
+/** Picks the sum of the newest window with the most refusals. */
 function lastOf(counts: readonly RefusalCount[]): KeptRefusals | undefined {
   const { sums, all } = refusalSums(counts);
   const [last] = sums.toSorted((a, b) => b.lastMs - a.lastMs || b.count - a.count);
@@ -51,13 +51,13 @@ function lastOf(counts: readonly RefusalCount[]): KeptRefusals | undefined {
 }
 
 /**
- * Amounts by measure that the limit in the way would refuse now: the least of what it counts. Undefined where it would refuse
- * nothing that fits into it, or is not there any more.
+ * The smallest amount that the limit of the last refusal would refuse now. Undefined if the limit is gone, or refuses nothing that fits
+ * its capacity.
  */
 export function leastRefused(
   { last: { level, limit, total } }: KeptRefusals,
   { levels, resource }: Explained,
-): Readonly<Record<string, number>> | undefined {
+): Amounts | undefined {
   const at = levels.find(({ entityId }) => entityId === level);
   const limits = total && resource !== TOTALS ? at?.totals : at?.limits;
   const held = limits?.find((each) => each.limit === limit);

@@ -1,11 +1,11 @@
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { Confirm } from "./dialog.tsx";
-import { LeaseSettle } from "./lease-settle.tsx";
-import { ErrorNote, Link, Name } from "./parts.tsx";
+import { Confirm, Dialog, type DialogEnds } from "./dialog.tsx";
+import { useTicking } from "./observable.ts";
+import { Button, ErrorNote, Facts, Field, Link, Name, TextInput } from "./parts.tsx";
 import { useLoaded, useSession } from "./session.tsx";
 import type { LeaseView } from "./shapes.ts";
-import { useTicking } from "./tick.ts";
-import { amountsText, resourceWords, stampWords, tokensWords, waitWords } from "./words.ts";
+import { amountsText, numberOf, resourceWords, stampWords, tokensWords, waitWords } from "./words.ts";
 
 const STATUS_WORDS = {
   open: "open",
@@ -14,15 +14,17 @@ const STATUS_WORDS = {
   expired: "expired",
 } as const;
 
-/** One lease, open or ended within the last day: what it holds and of whom, and the two ways to end it. */
-export function LeaseCard(props: {
+/** One lease that is open or has ended within the last day, with buttons that end it. */
+export function LeaseCard({
+  id,
+  version,
+  onDone,
+  onClose,
+}: DialogEnds & {
   readonly id: string;
-  /** Another one whenever leases have changed. */
+  /** Changes whenever leases have changed. */
   readonly version: number;
-  readonly onDone: () => Promise<void>;
-  readonly onClose: () => void;
 }) {
-  const { id, version, onDone, onClose } = props;
   const { api, path, can } = useSession();
   const address = `${path}/leases/${encodeURIComponent(id)}`;
   const [doing, setDoing] = useState<"settle" | "rollback">();
@@ -32,7 +34,7 @@ export function LeaseCard(props: {
     [id, version],
     "beside",
   );
-  // Whoever may only look finds it among those that are open.
+  // Without the scope to acquire, the lease is looked for among those that are open.
   const foundIn = async (leaseId: string) => {
     const { items } = await api.all<LeaseView>(`${path}/leases`, {}, 1_000);
     return items.find((lease) => lease.leaseId === leaseId);
@@ -48,9 +50,9 @@ export function LeaseCard(props: {
         <h2>
           Lease <Name text={id} class="mono" />
         </h2>
-        <button type="button" class="button small" data-testid="lease-close" onClick={onClose}>
+        <Button kind="small" testid="lease-close" onClick={onClose}>
           Close
-        </button>
+        </Button>
       </div>
       <ErrorNote error={error} />
       <p class="saved" role="status" data-testid="lease-done">
@@ -69,17 +71,12 @@ export function LeaseCard(props: {
           </Link>
           {can.leases && isOpen && (
             <>
-              <button type="button" class="button small" data-testid="lease-settle" onClick={() => setDoing("settle")}>
+              <Button kind="small" testid="lease-settle" onClick={() => setDoing("settle")}>
                 Settle
-              </button>
-              <button
-                type="button"
-                class="button small danger"
-                data-testid="lease-rollback"
-                onClick={() => setDoing("rollback")}
-              >
+              </Button>
+              <Button kind="small danger" testid="lease-rollback" onClick={() => setDoing("rollback")}>
                 Roll back
-              </button>
+              </Button>
             </>
           )}
         </div>
@@ -115,42 +112,30 @@ export function LeaseCard(props: {
 function LeaseFacts({ lease }: { readonly lease: LeaseView }) {
   const { entityId, resource, status, consumed, also, expiresAtMs, onExpiry, overdrawn, shadowed, bypassed, limits } =
     lease;
-  const facts: [string, string][] = [
+  const facts: [string, ComponentChildren][] = [
     ["Status", STATUS_WORDS[status]],
     ["Who", entityId],
-    [`Holds on ${resource}`, amountsText(consumed) || "nothing"],
-    ...Object.entries(also).map(([name, amounts]): [string, string] => [
-      `Holds on ${name}`,
+    ...[[resource, consumed] as const, ...Object.entries(also)].map(([on, amounts]): [string, string] => [
+      `Holds on ${on}`,
       amountsText(amounts) || "nothing",
     ]),
     ["When it expires", onExpiry === "charge" ? "tokens held are charged" : "tokens held are given back"],
-    ...(shadowed.length === 0 ? [] : [["Would have been refused by", shadowed.join(", ")] as [string, string]]),
-    ...(overdrawn.length === 0 ? [] : [["Soft limits below zero", overdrawn.join(", ")] as [string, string]]),
-    ...(bypassed ? [["Bypassed", "counted, not taken"] as [string, string]] : []),
   ];
+  if (shadowed.length > 0) facts.push(["Would have been refused by", shadowed.join(", ")]);
+  if (overdrawn.length > 0) facts.push(["Soft limits below zero", overdrawn.join(", ")]);
+  if (bypassed) facts.push(["Bypassed", "counted, not taken"]);
+  if (expiresAtMs !== null && status !== "open") facts.push(["Would have expired", stampWords(expiresAtMs)]);
+  if (expiresAtMs !== null && status === "open") {
+    const expiry = (
+      <>
+        {stampWords(expiresAtMs)}, <Expiry atMs={expiresAtMs} />
+      </>
+    );
+    facts.push(["Expires", expiry]);
+  }
   return (
     <>
-      <dl class="facts">
-        {facts.map(([label, text]) => (
-          <div key={label}>
-            <dt>{label}</dt>
-            <dd class="wrap">{text}</dd>
-          </div>
-        ))}
-        {expiresAtMs !== null && (
-          <div>
-            <dt>{status === "open" ? "Expires" : "Would have expired"}</dt>
-            <dd>
-              {stampWords(expiresAtMs)}
-              {status === "open" && (
-                <>
-                  , <Expiry atMs={expiresAtMs} />
-                </>
-              )}
-            </dd>
-          </div>
-        )}
-      </dl>
+      <Facts facts={facts} />
       {limits.length > 0 && (
         <p class="quiet wrap">
           Left after its last change:{" "}
@@ -167,7 +152,7 @@ function LeaseFacts({ lease }: { readonly lease: LeaseView }) {
   );
 }
 
-/** How long it is still held, by the clock of this machine. */
+/** The time until a lease expires, by the clock of this machine. */
 export function Expiry({ atMs }: { readonly atMs: number | null }) {
   const leftS = useTicking(() => (atMs === null ? 0 : Math.ceil((atMs - Date.now()) / 1_000)), atMs !== null);
   if (atMs === null) return <>never</>;
@@ -175,5 +160,55 @@ export function Expiry({ atMs }: { readonly atMs: number | null }) {
     <time dateTime={new Date(atMs).toISOString()} title={stampWords(atMs)}>
       {leftS <= 0 ? "any moment" : `in ${waitWords(leftS * 1_000)}`}
     </time>
+  );
+}
+
+/** Settles a lease by the amounts used on each of its resources. */
+function LeaseSettle(props: DialogEnds & { readonly lease: LeaseView; readonly address: string }) {
+  const { lease, address, onDone, onClose } = props;
+  const { entityId, resource, consumed, also } = lease;
+  const { api } = useSession();
+  const [typed, setTyped] = useState<Readonly<Record<string, string>>>({});
+  const holdings = [[resource, consumed] as const, ...Object.entries(also)];
+  // Neither a resource nor a measure contains a line break.
+  const keyOf = (on: string, measure: string) => `${on}\n${measure}`;
+  const settle = async () => {
+    const totals = holdings.map(([on, held]) => {
+      const used = Object.entries(held).map(([measure, amount]) => {
+        const text = typed[keyOf(on, measure)];
+        return [measure, text === undefined ? amount : numberOf(measure, text)] as const;
+      });
+      return [on, Object.fromEntries(used)] as const;
+    });
+    const [[, own] = ["", {}], ...others] = totals;
+    const further = others.length === 0 ? {} : { also: Object.fromEntries(others) };
+    await api.send("POST", `${address}/settle`, {}, { consumed: own, ...further });
+    await onDone();
+  };
+  return (
+    <Dialog title="Settle this lease?" submit="Settle" testid="lease-settle-dialog" act={settle} onClose={onClose}>
+      <p>
+        Ends the lease of <b class="mono wrap">{entityId}</b> with the amounts actually used. Unused tokens are given
+        back; tokens used beyond the held amount are charged, into debt if necessary. This cannot be undone.
+      </p>
+      {holdings.flatMap(([on, held]) =>
+        Object.entries(held).map(([measure, amount]) => (
+          <Field
+            key={keyOf(on, measure)}
+            label={holdings.length === 1 ? measure : `${measure} on ${on}`}
+            hint={`It holds ${tokensWords(measure, amount)}`}
+          >
+            <TextInput
+              inputMode="numeric"
+              testid="lease-total"
+              data-resource={on}
+              data-measure={measure}
+              value={typed[keyOf(on, measure)] ?? tokensWords(measure, amount)}
+              onValue={(text) => setTyped({ ...typed, [keyOf(on, measure)]: text })}
+            />
+          </Field>
+        )),
+      )}
+    </Dialog>
   );
 }

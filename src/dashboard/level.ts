@@ -2,21 +2,21 @@ import type { BucketListing, Limit } from "./shapes.ts";
 
 export type HeldLimit = BucketListing["limits"][number];
 
-/** How fast a limit drips. */
+/** The speed at which a limit drips. */
 export interface Rate {
   /** Whole tokens in a period. */
   readonly amount: number;
   readonly periodMs: number;
 }
 
-/** Whole tokens at an instant, from what was read at another: what drips is added up to the capacity. Negative in debt. */
+/** Computes the whole tokens `elapsedMs` after a reading, at most the capacity; negative in debt. */
 export function levelAt(held: HeldLimit, rate: Rate | undefined, elapsedMs: number): number {
   if (held.kind !== "drip" || rate === undefined || held.available >= held.capacity) return held.available;
   const dripped = Math.floor((Math.max(0, elapsedMs) * rate.amount) / rate.periodMs);
   return Math.min(held.capacity, held.available + dripped);
 }
 
-/** The rate in force: of a window of the schedule where its capacity is the one that the bucket has now. */
+/** The rate in force: that of the schedule window whose capacity the bucket has now, or of the limit itself. */
 export function rateOf(limit: Limit | undefined, capacity: number): Rate | undefined {
   if (limit === undefined || limit.refillAmount === 0) return undefined;
   const base = { amount: limit.refillAmount, periodMs: limit.refillPeriodMs };
@@ -27,11 +27,10 @@ export function rateOf(limit: Limit | undefined, capacity: number): Rate | undef
     periodMs: entry.refillPeriodMs ?? limit.refillPeriodMs,
   }));
   const open = windows.find((window) => window.capacity === capacity);
-  // The bucket was last told of other limits than those that are stored: then nothing is known of its rate.
+  // No window fits: the bucket still has other limits than those that are stored, and their rate is unknown.
   return open === undefined ? undefined : { amount: open.amount, periodMs: open.periodMs };
 }
 
-/** What a reader should notice. */
 type LevelState = "debt" | "empty" | "low" | "plenty";
 
 export function stateOf(level: number, capacity: number): LevelState {

@@ -1,31 +1,28 @@
-import { FormError } from "./form-error.ts";
 import { cronOf, KINDS, type Kind, type KindDraft, kindOf, seconds, zoneIn } from "./limit-kinds.ts";
-import { numberIn, numberOf } from "./number-text.ts";
 import type { Limit } from "./shapes.ts";
-import { tokensWords } from "./words.ts";
+import { FormError, numberIn, numberOf, tokensWords } from "./words.ts";
 
 type ScheduleEntry = NonNullable<Limit["schedule"]>[number];
 
-/** A limit as it is edited: texts, as they stand in the fields. */
+/** A limit in the form, as the texts of its fields. */
 export interface LimitDraft extends KindDraft {
   /** Keeps a row while its name is typed. */
   readonly id: number;
   readonly isNew: boolean;
-  /** It will be gone after saving. */
+  /** Saving deletes it. */
   readonly isRemoved: boolean;
   readonly name: string;
-  /** The measure that it counts; empty: the one of its own name. */
+  /** The measure that it counts; empty for its own name. */
   readonly counts: string;
   readonly kind: Kind;
   readonly capacity: string;
-  /** What it does when it is used up. */
   readonly mode: "hard" | "soft" | "shadow";
-  /** Percentages that are told, such as `80/95`; empty: none. */
+  /** Thresholds in percent, such as `80/95`; empty for none. */
   readonly notify: string;
   readonly windows: readonly WindowDraft[];
 }
 
-/** One window of a schedule. Where `scale` is given the others are not used. */
+/** One window of a schedule. With a `scale`, the amounts are not used. */
 export interface WindowDraft {
   readonly id: number;
   readonly cron: string;
@@ -93,7 +90,7 @@ function windowOf(name: string, entry: ScheduleEntry): WindowDraft {
   };
 }
 
-/** The limit that the fields describe. Throws with what is not a number; whether it makes sense the service says. */
+/** Reads the limit from its fields. Throws if one is not a number; the service checks the rest. */
 export function limitOf(draft: LimitDraft): Limit {
   const { kind, mode, windows } = draft;
   const name = draft.name.trim();
@@ -112,7 +109,7 @@ export function limitOf(draft: LimitDraft): Limit {
   };
 }
 
-/** Whether they rise, and how many there may be, the service says. */
+/** Reads thresholds; the service checks their order and number. */
 function percentsIn(name: string, text: string): readonly number[] {
   return text
     .split(/[/,\s]+/)
@@ -131,7 +128,7 @@ function entryOf(name: string, { cron, scale, capacity, amount, period }: Window
   };
 }
 
-/** A window in words, so that an old schedule can be compared with a new one. */
+/** Windows as text, to compare an old schedule with a new one. */
 export function windowsText(windows: readonly WindowDraft[]): string {
   const terms = ({ scale, capacity, amount, period }: WindowDraft) =>
     scale !== ""
@@ -145,14 +142,14 @@ export function windowsText(windows: readonly WindowDraft[]): string {
   );
 }
 
-/** Whether two texts of a field mean the same: `60000` is `60,000`. */
+/** True if two texts of a field mean the same value, such as `60000` and `60,000`. */
 export function isSameText(one: string, other: string): boolean {
   if (one.trim() === other.trim()) return true;
   const value = numberIn(one);
   return value !== undefined && value === numberIn(other);
 }
 
-/** Whether saving would change anything. */
+/** True if saving would change the limit. */
 export function isChanged(before: LimitDraft | undefined, draft: LimitDraft): boolean {
   const plain = ({ id: _, isNew: __, windows, reset, cron, ...fields }: LimitDraft) => {
     const numbers = NUMBERS.map((field) => [field, numberIn(fields[field]) ?? fields[field]]);

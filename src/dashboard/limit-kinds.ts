@@ -5,16 +5,16 @@ import { durationWords, rateWords, tokensWords, whole } from "./words.ts";
 
 export type Kind = LimitKind;
 
-/** How a calendar quota is reset: by the name of a usual cron, or by a cron of its own. */
+/** The reset of a calendar quota: the name of a usual cron, or a cron of its own. */
 export type ResetChoice = ResetName | "cron";
 
-/** What only limits of one kind have, as it stands in the fields of the form. */
+/** The fields of the form that only limits of one kind have. */
 export interface KindDraft {
   readonly amount: string;
   /** Seconds. */
   readonly period: string;
   readonly reset: ResetChoice;
-  /** Where `reset` is a cron of its own. */
+  /** Used if `reset` is `"cron"`. */
   readonly cron: string;
   readonly tz: string;
   /** Seconds. */
@@ -27,23 +27,24 @@ export interface KindDraft {
 export interface TextField<Name extends string> {
   readonly field: Name;
   readonly label: string;
-  readonly hint?: string;
-  /** It takes a number, however that is written. */
+  readonly placeholder?: string;
+  readonly title?: string;
+  /** Takes a number in any spelling. */
   readonly isNumber?: true;
 }
 
 interface KindForm {
-  /** Where the kind is chosen, and where a limit is shown. */
+  /** The name of the kind in the choice of kinds. */
   readonly choice: string;
   readonly name: string;
-  /** The field of a limit that makes it one of this kind; absent: it has none. */
+  /** The field that makes a limit one of this kind; absent for the kind without one. */
   readonly own?: keyof Limit;
   readonly capacityLabel?: string;
   readonly fields: readonly TextField<Exclude<keyof KindDraft, "reset">>[];
   draftOf(limit: Limit): Partial<KindDraft>;
-  /** Of what does not drip, the stored form has a refill of 0 in a second. `number`: the number that a text says, or an error that names it. */
+  /** `number` reads a text, or throws an error that names it. A kind that does not drip keeps the refill of 0 a second. */
   termsOf(draft: KindDraft, number: (what: string, text: string) => number): Partial<Limit>;
-  /** How such a limit fills up again. */
+  /** Says how such a limit fills up again. */
   words(limit: Limit): string;
 }
 
@@ -69,7 +70,7 @@ export const KINDS: Readonly<Record<Kind, KindForm>> = {
     ...{ choice: "Quota: calendar", name: "calendar quota", own: "reset" },
     fields: [
       { field: "cron", label: "At (cron)" },
-      { field: "tz", label: "Time zone", hint: "UTC" },
+      { field: "tz", label: "Time zone", placeholder: "UTC" },
     ],
     draftOf: ({ reset }) =>
       reset === undefined ? {} : { reset: usualName(reset.cron) ?? "cron", cron: reset.cron, tz: reset.tz ?? "" },
@@ -99,7 +100,7 @@ export function kindOf(limit: Limit): Kind {
   return KIND_NAMES.find((kind) => isOf(KINDS[kind])) ?? "drip";
 }
 
-/** How a limit fills up again. */
+/** Says how a limit fills up again. */
 export function refillWords(limit: Limit): string {
   return KINDS[kindOf(limit)].words(limit);
 }
@@ -112,7 +113,7 @@ const MARKS = {
   notifyAt: ({ notifyAt }: Limit) => notifyAt && `tells ${notifyAt.join(", ")} %`,
 };
 
-/** A limit in words: its capacity, how it fills up again, and of these fields those that it has. */
+/** A limit in words: its capacity, its refill, and those of `fields` that it has. */
 export function limitWords(limit: Limit, fields: readonly (keyof typeof MARKS)[]): string {
   const said = [
     tokensWords(limit.name, limit.capacity),

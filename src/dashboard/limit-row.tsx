@@ -1,5 +1,4 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
 import { RESETS } from "../domain/limits/reset-names.ts";
 import { isSameText, type LimitDraft, newWindow, type WindowDraft, windowsText } from "./limit-draft.ts";
 import {
@@ -11,43 +10,31 @@ import {
   type ResetChoice,
   type TextField,
 } from "./limit-kinds.ts";
-import { NextReset } from "./next-reset.tsx";
-import { numberIn } from "./number-text.ts";
-import { Field, Select } from "./parts.tsx";
-import { whole } from "./words.ts";
+import { Button, Check, Field, LinkButton, Select, TextInput } from "./parts.tsx";
+import { useLoaded, useSession, useSettled } from "./session.tsx";
+import type { Resets } from "./shapes.ts";
+import { capitalized, numberIn, whole } from "./words.ts";
 
 interface RowProps {
   readonly draft: LimitDraft;
-  /** As it was; undefined for a new one. */
+  /** The limit before the change; undefined for a new one. */
   readonly before: LimitDraft | undefined;
   readonly isReadOnly: boolean;
   readonly onChange: (draft: LimitDraft) => void;
   readonly onRemove: () => void;
 }
 
-/** One limit in fields; beside each that was changed, the old value and the new one. */
+/** The fields of one limit; a changed one shows its old and its new value. */
 export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowProps) {
   const set = (change: Partial<LimitDraft>) => onChange({ ...draft, ...change });
-  const name = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    if (draft.isNew) name.current?.focus();
-  }, [draft.isNew]);
-  const text = ({
-    field,
-    label,
-    hint,
-    isNumber,
-  }: TextField<Exclude<keyof KindDraft, "reset"> | "capacity" | "notify">) => (
+  const text = ({ field, label, isNumber, ...rest }: TextField<FieldName>) => (
     <Field label={label} key={field}>
-      <input
-        data-testid={`limit-${field}`}
-        type="text"
+      <TextInput
+        testid={`limit-${field}`}
         readOnly={isReadOnly}
         value={draft[field]}
-        placeholder={hint}
-        autocomplete="off"
-        spellcheck={false}
-        onInput={(event) => set({ [field]: event.currentTarget.value })}
+        onValue={(typed) => set({ [field]: typed })}
+        {...rest}
       />
       <Was before={before?.[field]} now={draft[field]} />
       {isNumber && <Read text={draft[field]} />}
@@ -60,9 +47,9 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
         <span>
           <b>{draft.name}</b> will be deleted when you save.
         </span>
-        <button type="button" class="button small" onClick={onRemove}>
+        <Button kind="small" onClick={onRemove}>
           Keep it
-        </button>
+        </Button>
       </li>
     );
   }
@@ -71,15 +58,13 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
       <fieldset>
         <legend>
           {draft.isNew ? (
-            <input
-              ref={name}
-              data-testid="limit-name"
+            <TextInput
+              focuses
+              testid="limit-name"
               aria-label="Name of the new limit"
               placeholder="name, such as rpm"
               value={draft.name}
-              autocomplete="off"
-              spellcheck={false}
-              onInput={(event) => set({ name: event.currentTarget.value.trim() })}
+              onValue={(typed) => set({ name: typed.trim() })}
             />
           ) : (
             <span class="name strong" title={draft.name}>
@@ -87,15 +72,9 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
             </span>
           )}
           {!isReadOnly && (
-            <button
-              type="button"
-              class="button small"
-              data-testid="limit-remove"
-              aria-label={`Remove ${draft.name}`}
-              onClick={onRemove}
-            >
+            <Button kind="small" testid="limit-remove" aria-label={`Remove ${draft.name}`} onClick={onRemove}>
               Remove
-            </button>
+            </Button>
           )}
         </legend>
         <div class="limit-fields">
@@ -109,20 +88,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
             />
             <Was before={before?.kind} now={draft.kind} />
           </Field>
-          <Field label="Counts">
-            <input
-              data-testid="limit-counts"
-              type="text"
-              readOnly={isReadOnly}
-              value={draft.counts}
-              placeholder={draft.name || "its own name"}
-              title="The measure that this limit counts: requests, or a name from consume, such as tpm. Empty: the limit's own name."
-              autocomplete="off"
-              spellcheck={false}
-              onInput={(event) => set({ counts: event.currentTarget.value })}
-            />
-            <Was before={before?.counts} now={draft.counts} />
-          </Field>
+          {text({ field: "counts", label: "Counts", placeholder: draft.name || "its own name", title: COUNTS_HELP })}
           {text({ field: "capacity", label: kind.capacityLabel ?? "Capacity", isNumber: true })}
           {draft.kind === "calendar" && (
             <Field label="Full again">
@@ -131,7 +97,7 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
                 value={draft.reset}
                 disabled={isReadOnly}
                 options={[
-                  ...RESETS.map(([value]) => ({ value, label: value[0]?.toUpperCase() + value.slice(1) })),
+                  ...RESETS.map(([value]) => ({ value, label: capitalized(value) })),
                   { value: "cron", label: "By a cron" },
                 ]}
                 onChange={(reset) => set({ reset: reset as ResetChoice, cron: cronOf(draft) })}
@@ -140,21 +106,19 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
             </Field>
           )}
           {kind.fields.filter(({ field }) => field !== "cron" || draft.reset === "cron").map(text)}
-          {text({ field: "notify", label: "Tell at, % used", hint: "80/95" })}
+          {text({ field: "notify", label: "Tell at, % used", placeholder: "80/95" })}
         </div>
         {draft.kind === "calendar" && <NextReset cron={cronOf(draft)} tz={draft.tz.trim()} />}
         <Schedule {...{ draft, before, isReadOnly }} onChange={(windows) => set({ windows })}>
           {MODES.map(({ mode, words }) => (
-            <label class="check" key={mode}>
-              <input
-                type="checkbox"
-                data-testid={`limit-${mode}`}
-                checked={draft.mode === mode}
-                disabled={isReadOnly}
-                onChange={(event) => set({ mode: event.currentTarget.checked ? mode : "hard" })}
-              />
-              <span>{words}</span>
-            </label>
+            <Check
+              key={mode}
+              testid={`limit-${mode}`}
+              label={words}
+              isChecked={draft.mode === mode}
+              isDisabled={isReadOnly}
+              onChange={(isChecked) => set({ mode: isChecked ? mode : "hard" })}
+            />
           ))}
           <Was before={before?.mode} now={draft.mode} />
         </Schedule>
@@ -162,6 +126,11 @@ export function LimitRow({ draft, before, isReadOnly, onChange, onRemove }: RowP
     </li>
   );
 }
+
+type FieldName = Exclude<keyof KindDraft, "reset"> | "capacity" | "counts" | "notify";
+
+const COUNTS_HELP =
+  "The measure that this limit counts: requests, or a name from consume, such as tpm. Empty: the limit's own name.";
 
 const MODES = [
   { mode: "soft", words: "Soft: count, never refuse" },
@@ -177,7 +146,7 @@ function Was({ before, now }: { readonly before: string | undefined; readonly no
   );
 }
 
-/** What a number is taken for where it is written otherwise than the page does. */
+/** The number of a text, if the page would write it differently. */
 function Read({ text }: { readonly text: string }) {
   const value = /^\d+$/.test(text.trim()) ? undefined : numberIn(text);
   return value === undefined || whole(value) === text.trim() ? null : (
@@ -186,6 +155,16 @@ function Read({ text }: { readonly text: string }) {
     </small>
   );
 }
+
+/** The fields of a window. `own` ones are for windows without a scale, `drip` ones for those of limits that drip. */
+const WINDOW_FIELDS = [
+  { field: "cron", label: "While (cron) matches", placeholder: "* 9-17 * * 1-5", of: "all" },
+  { field: "tz", label: "Time zone", placeholder: "UTC", of: "all" },
+  { field: "scale", label: "Scale", placeholder: "or the fields here", of: "all" },
+  { field: "capacity", label: "Capacity", placeholder: "as above", of: "own" },
+  { field: "amount", label: "Refill amount", placeholder: "as above", of: "drip" },
+  { field: "period", label: "Period, seconds", placeholder: "as above", of: "drip" },
+] as const;
 
 function Schedule(props: {
   readonly draft: LimitDraft;
@@ -196,57 +175,66 @@ function Schedule(props: {
 }) {
   const { draft, before, isReadOnly, onChange } = props;
   const { windows, kind } = draft;
-  const field = (window: WindowDraft, name: keyof Omit<WindowDraft, "id">, label: string, hint: string) => (
-    <Field label={label}>
-      <input
-        data-testid={`window-${name}`}
-        type="text"
-        readOnly={isReadOnly}
-        value={window[name]}
-        placeholder={hint}
-        autocomplete="off"
-        spellcheck={false}
-        onInput={(event) =>
-          onChange(
-            windows.map((each) => (each.id === window.id ? { ...each, [name]: event.currentTarget.value } : each)),
-          )
-        }
-      />
-    </Field>
-  );
+  const fields = (window: WindowDraft) =>
+    WINDOW_FIELDS.filter(({ of }) => of === "all" || (window.scale === "" && (of === "own" || kind === "drip")));
+  const change = (window: WindowDraft, name: keyof WindowDraft, text: string) =>
+    onChange(windows.map((each) => (each.id === window.id ? { ...each, [name]: text } : each)));
   return (
     <div class="schedule" data-testid="limit-schedule">
       {windows.map((window) => (
         <div class="limit-fields window" key={window.id}>
-          {field(window, "cron", "While (cron) matches", "* 9-17 * * 1-5")}
-          {field(window, "tz", "Time zone", "UTC")}
-          {field(window, "scale", "Scale", "or the fields here")}
-          {window.scale === "" && field(window, "capacity", "Capacity", "as above")}
-          {window.scale === "" && kind === "drip" && field(window, "amount", "Refill amount", "as above")}
-          {window.scale === "" && kind === "drip" && field(window, "period", "Period, seconds", "as above")}
+          {fields(window).map(({ field, label, placeholder }) => (
+            <Field key={field} label={label}>
+              <TextInput
+                testid={`window-${field}`}
+                readOnly={isReadOnly}
+                placeholder={placeholder}
+                value={window[field]}
+                onValue={(text) => change(window, field, text)}
+              />
+            </Field>
+          ))}
           {!isReadOnly && (
-            <button
-              type="button"
-              class="button small"
-              onClick={() => onChange(windows.filter(({ id }) => id !== window.id))}
-            >
+            <Button kind="small" onClick={() => onChange(windows.filter(({ id }) => id !== window.id))}>
               Remove window
-            </button>
+            </Button>
           )}
         </div>
       ))}
       {props.children}
       {!isReadOnly && (
-        <button
-          type="button"
-          class="link-button"
-          data-testid="window-add"
-          onClick={() => onChange([...windows, newWindow()])}
-        >
+        <LinkButton testid="window-add" onClick={() => onChange([...windows, newWindow()])}>
           Add a schedule window
-        </button>
+        </LinkButton>
       )}
       <Was before={before && windowsText(before.windows)} now={windowsText(windows)} />
     </div>
   );
+}
+
+/** The next resets of a quota, while its cron is typed. */
+function NextReset({ cron, tz }: { readonly cron: string; readonly tz: string }) {
+  const { api, path } = useSession();
+  const asked = useSettled(JSON.stringify([cron, tz]), 250);
+  const { value } = useLoaded<Resets>(
+    (signal) => {
+      const [pattern, zone] = JSON.parse(asked) as [string, string];
+      return api.get(`${path}/limits/resets`, { cron: pattern === "" ? "?" : pattern, tz: zone }, signal);
+    },
+    [asked],
+    "beside",
+  );
+  if (value === undefined) return null;
+  const [next, ...others] = value.nextMs.map((ms) => instantWords(ms, value.tz));
+  return (
+    <p class={value.problem === undefined ? "next-reset quiet" : "next-reset bad-text"} data-testid="limit-next-reset">
+      {value.problem ??
+        (next === undefined ? "It never resets." : `Next reset: ${next} (${value.tz}); then ${others.join(", ")}`)}
+    </p>
+  );
+}
+
+function instantWords(ms: number, timeZone: string): string {
+  const date = { weekday: "short", day: "numeric", month: "short", year: "numeric" } as const;
+  return new Intl.DateTimeFormat("en-GB", { ...date, hour: "2-digit", minute: "2-digit", timeZone }).format(ms);
 }

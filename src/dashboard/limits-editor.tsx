@@ -1,38 +1,43 @@
 import { useRef, useState } from "preact/hooks";
-import { ApiError } from "./api.ts";
-import { curl } from "./curl.ts";
-import { DefaultQuestion, type Reached, reachedBy, reachedWords } from "./default-question.tsx";
+import { ApiError, curl } from "./api.ts";
 import { Confirm } from "./dialog.tsx";
+import { type EndDraft, EndField, EndingNote, endingWords, endOf, FOR_GOOD } from "./ends.tsx";
 import { draftOf, isChanged, type LimitDraft, limitOf, newDraft } from "./limit-draft.ts";
 import { LimitRow } from "./limit-row.tsx";
-import { LimitsConflict, type Theirs } from "./limits-conflict.tsx";
-import type { LimitsView } from "./limits-view.ts";
-import { Empty, ErrorNote, Field, Select } from "./parts.tsx";
+import {
+  DefaultQuestion,
+  LimitsConflict,
+  type Reached,
+  reachedBy,
+  reachedWords,
+  type Theirs,
+} from "./limits-conflict.tsx";
+import { Button, Check, Empty, ErrorNote, Field, Form, Select } from "./parts.tsx";
 import { PolicyDialog } from "./policy-dialog.tsx";
 import { useAction, useSession } from "./session.tsx";
-import type { Level, OnUnavailable } from "./shapes.ts";
-import { addressOf, isOfEntity, isTotal, LEVELS, type Named, queryOf } from "./stored-limits.ts";
-import { LEVEL_NAMES, plural } from "./words.ts";
+import type { Level, OnUnavailable, StoredLimits } from "./shapes.ts";
+import { addressOf, isOfEntity, isTotal, LEVELS, type LimitsView, type Named, queryOf } from "./stored-limits.ts";
+import { LEVEL_NAMES, plural, untilWords } from "./words.ts";
 
-/** The limits of one level, to be looked at or changed. */
+/** The form of the limits of one level. */
 export function LimitsEditor(props: {
   readonly value: LimitsView;
   readonly level: Level;
   readonly setLevel: (level: Level) => void;
   readonly isDirty: { current: boolean };
   readonly isSaving: { current: boolean };
-  /** What was done last. */
+  /** A sentence about the last change. */
   readonly saved: string;
-  /** What somebody else made of this level meanwhile. */
+  /** The level as another user has stored it meanwhile; undefined: nobody has. */
   readonly theirs: Theirs | undefined;
-  /** Somebody was faster: asks who, and what is there now. */
+  /** The save was refused because another user saved first: reads their version. */
   readonly onConflict: () => Promise<void>;
   readonly onDiscard: () => void;
   readonly onDone: (what: string) => Promise<void>;
 }) {
   const { value, level, setLevel, isDirty, isSaving, saved, theirs, onConflict, onDiscard, onDone } = props;
   const session = useSession();
-  const { api, path, can } = session;
+  const { api, path, can, live } = session;
   const { names } = value;
   const stored = value.stored[level];
   const isStored = stored !== undefined && stored.limits.length > 0;
@@ -41,7 +46,7 @@ export function LimitsEditor(props: {
   const [drafts, setDrafts] = useState<readonly LimitDraft[]>(before.current);
   const options = useRef({
     outage: (stored?.onUnavailable ?? "") as OnUnavailable | "",
-    // What an entity gets of its own is an exception from what it had: the rest goes on to hold for it.
+    // Limits of one entity are exceptions, so by default it inherits the others.
     inherit: isStored ? stored.inherit === true : isOfEntity(level),
     isForCallers: stored?.appliesTo === "callers",
   });
@@ -49,34 +54,40 @@ export function LimitsEditor(props: {
   const [inherit, setInherit] = useState(options.current.inherit);
   const [isForCallers, setForCallers] = useState(options.current.isForCallers);
   const [asks, setAsks] = useState<
-    "policy" | { readonly what: "save" | "delete"; readonly reached: Reached | undefined }
+    "policy" | { readonly what: "save" | "delete" | "end"; readonly reached: Reached | undefined }
   >();
+  const [end, setEnd] = useState(FOR_GOOD);
   const saving = useAction();
   const query = queryOf(level, names) ?? {};
   const address = addressOf(path, level);
   const old = (draft: LimitDraft) => before.current.find(({ id }) => id === draft.id);
   const kept = drafts.filter(({ isRemoved }) => !isRemoved);
   const changed = kept.filter((draft) => isChanged(old(draft), draft));
-  // Limits that would be inherited anyway are stored only if they are all that there is to store.
+  // Unchanged limits that the level inherits anyway are not stored.
   const sent = !isStored && inherit && changed.length > 0 ? changed : kept;
   isDirty.current =
     drafts.some((draft) => isChanged(old(draft), draft)) ||
+    end !== FOR_GOOD ||
     JSON.stringify({ outage, inherit, isForCallers }) !== JSON.stringify(options.current);
 
-  /** Only over what was read under that tag. */
+  /** Saves unless the level has changed since it was read under that tag. */
   const save = (etag: string | undefined) =>
     saving.run(async () => {
       isSaving.current = true;
       try {
         const limits = sent.map(limitOf);
+        const ending = endOf(end, live.nowMs());
+        // Settings of the system have no end.
+        const isSetting = level === "system" && (ending.untilMs === undefined || outage !== options.current.outage);
         const settings = {
-          ...(level === "system" && outage !== "" ? { onUnavailable: outage } : {}),
+          ...(isSetting && outage !== "" ? { onUnavailable: outage } : {}),
           ...(inherit ? { inherit } : {}),
           ...(isForCallers ? { appliesTo: "callers" } : {}),
         };
-        const body = { limits, ...settings };
-        const { changed } = await api.sendIf<{ changed: boolean }>("PUT", address, query, etag, body);
-        const what = `${plural(limits.length, "limit")} as ${LEVEL_NAMES[level].toLowerCase()}`;
+        const body = { limits, ...settings, ...ending };
+        const { changed, untilMs } = await api.sendIf<Saved>("PUT", address, query, etag, body);
+        const until = untilMs === undefined ? "" : `, until ${untilWords(untilMs, Date.now())}`;
+        const what = `${plural(limits.length, "limit")} as ${LEVEL_NAMES[level].toLowerCase()}${until}`;
         await onDone(changed ? `Saved: ${what}.` : `Nothing to save: ${what}, unchanged.`);
       } catch (thrown) {
         if (!(thrown instanceof ApiError) || thrown.status !== 412) throw thrown;
@@ -86,11 +97,12 @@ export function LimitsEditor(props: {
       }
     });
   const whom = levelWords(level, names);
-  /** Limits that are not of one entity are changed after a question, unless they reach nobody yet. */
+  /** Asks before the limits of many entities are changed, unless they reach none yet. */
   const submit = async () => {
     let reached: Reached | undefined;
     const isRight = await saving.run(async () => {
       sent.map(limitOf);
+      endOf(end, live.nowMs());
       reached = await reachedBy(api, path, level, names);
     });
     if (!isRight) return;
@@ -98,13 +110,7 @@ export function LimitsEditor(props: {
     else setAsks({ what: "save", reached });
   };
   return (
-    <form
-      class="editor"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void submit();
-      }}
-    >
+    <Form class="editor" onSubmit={() => void submit()}>
       <div class="editor-head">
         <Field label={can.admin ? "Level to edit" : "Level to show"}>
           <Select
@@ -128,6 +134,14 @@ export function LimitsEditor(props: {
             " Those that you change are stored; the others stay inherited."}
         </p>
       </div>
+      <EndingNote
+        stored={stored}
+        onEnd={
+          can.admin
+            ? async () => setAsks({ what: "end", reached: await reachedBy(api, path, level, names) })
+            : undefined
+        }
+      />
       {drafts.length === 0 && (
         <Empty
           title="No limits here"
@@ -150,7 +164,7 @@ export function LimitsEditor(props: {
                   ? drafts.filter(({ id }) => id !== draft.id)
                   : drafts.map((each) => (each.id === draft.id ? { ...each, isRemoved: !each.isRemoved } : each)),
               );
-              // A limit that is inherited stays in force while others are inherited, too.
+              // While the level inherits, a removed limit would still apply.
               if (!isStored && !draft.isNew && !draft.isRemoved) setInherit(false);
             }}
           />
@@ -159,26 +173,20 @@ export function LimitsEditor(props: {
       {can.admin && (
         <div class="level-options">
           {!/^system/.test(level) && (
-            <label class="check">
-              <input
-                type="checkbox"
-                data-testid="limits-inherit"
-                checked={inherit}
-                onChange={(event) => setInherit(event.currentTarget.checked)}
-              />
-              <span>Inherit limits of less specific levels, except those of the same name</span>
-            </label>
+            <Check
+              testid="limits-inherit"
+              label="Inherit limits of less specific levels, except those of the same name"
+              isChecked={inherit}
+              onChange={setInherit}
+            />
           )}
           {!isOfEntity(level) && (
-            <label class="check">
-              <input
-                type="checkbox"
-                data-testid="limits-callers"
-                checked={isForCallers}
-                onChange={(event) => setForCallers(event.currentTarget.checked)}
-              />
-              <span>For callers only: not for their parents</span>
-            </label>
+            <Check
+              testid="limits-callers"
+              label="For callers only: not for their parents"
+              isChecked={isForCallers}
+              onChange={setForCallers}
+            />
           )}
         </div>
       )}
@@ -187,11 +195,7 @@ export function LimitsEditor(props: {
           <Select
             testid="limits-outage"
             value={outage}
-            options={[
-              { value: "", label: "Not set: refuse" },
-              { value: "block", label: "Refuse" },
-              { value: "allow", label: "Let through, uncounted" },
-            ]}
+            options={OUTAGE_OPTIONS}
             onChange={(next) => setOutage(next as OnUnavailable | "")}
           />
         </Field>
@@ -210,38 +214,30 @@ export function LimitsEditor(props: {
         {!isDirty.current && saving.error === undefined ? saved : ""}
       </p>
       {can.admin && (
+        <EndField testid="limits" draft={end} hint={endHint(stored, end)} nowMs={live.nowMs()} onChange={setEnd} />
+      )}
+      {can.admin && (
         <div class="editor-actions">
-          <button
-            type="button"
-            class="button"
-            data-testid="limit-add"
-            onClick={() => setDrafts([...drafts, newDraft()])}
-          >
+          <Button testid="limit-add" onClick={() => setDrafts([...drafts, newDraft()])}>
             Add a limit
-          </button>
+          </Button>
           {hasPolicy(level) && (
-            <button type="button" class="button" data-testid="limits-policy" onClick={() => setAsks("policy")}>
+            <Button testid="limits-policy" onClick={() => setAsks("policy")}>
               Access and cascade
-            </button>
+            </Button>
           )}
           <span class="spacer" />
-          <button
-            type="button"
-            class="button danger"
-            data-testid="limits-delete"
+          <Button
+            kind="danger"
+            testid="limits-delete"
             disabled={!isStored}
             onClick={async () => setAsks({ what: "delete", reached: await reachedBy(api, path, level, names) })}
           >
             Delete this level
-          </button>
-          <button
-            type="submit"
-            class="button primary"
-            data-testid="limits-save"
-            disabled={saving.isBusy || kept.length === 0}
-          >
+          </Button>
+          <Button type="submit" kind="primary" testid="limits-save" disabled={saving.isBusy || kept.length === 0}>
             {saving.isBusy ? "Saving…" : "Save"}
-          </button>
+          </Button>
         </div>
       )}
       {typeof asks === "object" && asks.what === "save" && asks.reached !== undefined && (
@@ -263,9 +259,27 @@ export function LimitsEditor(props: {
           onClose={() => setAsks(undefined)}
         >
           <p>
-            <b class="wrap">{stored?.limits.map(({ name }) => name).join(", ")}</b> of {whom} will be deleted. After
-            that, the next level with limits applies
+            <b class="wrap">{stored?.limits.map(({ name }) => name).join(", ")}</b> of {whom} will be deleted
+            {stored?.untilMs === undefined ? "" : ", with those that would count afterwards"}. After that, the next
+            level with limits applies
             {asks.reached === undefined ? "" : ` to ${reachedWords(asks.reached)}`}.
+          </p>
+        </Confirm>
+      )}
+      {typeof asks === "object" && asks.what === "end" && (
+        <Confirm
+          title="End these limits now?"
+          submit="End now"
+          act={async () => {
+            await api.sendIf("DELETE", address, { ...query, override: "true" }, stored?.etag);
+            await onDone(`Ended: ${LEVEL_NAMES[level].toLowerCase()} is what was set before.`);
+          }}
+          onClose={() => setAsks(undefined)}
+        >
+          <p>
+            <b class="wrap">{stored?.limits.map(({ name }) => name).join(", ")}</b> of {whom} will no longer count
+            {asks.reached === undefined ? "" : ` for ${reachedWords(asks.reached)}`}:{" "}
+            {stored && endingWords(stored)?.replace(/^until [^;]*?, then /, "from now on ")}.
           </p>
         </Confirm>
       )}
@@ -277,11 +291,28 @@ export function LimitsEditor(props: {
           onClose={() => setAsks(undefined)}
         />
       )}
-    </form>
+    </Form>
   );
 }
 
-/** Who is let through and who is charged is said of entities and resources. */
+interface Saved {
+  readonly changed: boolean;
+  readonly untilMs?: number;
+}
+
+/** What a save does to limits that run to an end, and what comes after the one that is chosen. */
+function endHint(stored: StoredLimits | undefined, end: EndDraft): string | undefined {
+  const running = stored?.untilMs;
+  if (running !== undefined) {
+    const words = `the limits that run until ${untilWords(running, Date.now())}`;
+    return end.choice === FOR_GOOD.choice ? `Saving ends ${words}, now.` : `Saving takes the place of ${words}.`;
+  }
+  if (end.choice === FOR_GOOD.choice) return undefined;
+  const hasBase = stored !== undefined && stored.limits.length > 0;
+  return hasBase ? "Then what is stored now counts again." : "Then the next level with limits applies again.";
+}
+
+/** Access and cascade are set for entities and resources. */
 function hasPolicy(level: Level): boolean {
   return level === "entity" || level === "entityDefault" || level === "resource";
 }
@@ -291,6 +322,12 @@ function levelWords(level: Level, { entityId, resource, planId }: Named): string
   if (isTotal(level)) return `${whom} over all resources together`;
   return `${whom} on ${level === "entity" || level === "plan" || level === "resource" ? resource : "every resource"}`;
 }
+
+const OUTAGE_OPTIONS = [
+  { value: "", label: "Not set: refuse" },
+  { value: "block", label: "Refuse" },
+  { value: "allow", label: "Let through, uncounted" },
+];
 
 const EXAMPLE = { name: "rpm", capacity: 100, refillAmount: 100, refillPeriodMs: 60_000 };
 

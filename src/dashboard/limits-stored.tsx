@@ -1,12 +1,11 @@
-import { useEffect } from "preact/hooks";
-import { type LimitsSaid, LimitWords } from "./limit-words.tsx";
+import { endingWords } from "./ends.tsx";
+import { limitWords } from "./limit-kinds.ts";
 import { ErrorNote, Link, Name } from "./parts.tsx";
-import { useLoaded, useSession } from "./session.tsx";
-import type { Level, Limit, StoredLimits } from "./shapes.ts";
-import { ActionsHead } from "./table-cells.tsx";
+import { useChanges, useLoaded, useSession } from "./session.tsx";
+import type { Level, StoredLimits } from "./shapes.ts";
+import { Table } from "./table.tsx";
 import { plural } from "./words.ts";
 
-/** More than anybody looks through. */
 const LEVELS_MAX = 1_000;
 
 interface StoredRow {
@@ -15,7 +14,7 @@ interface StoredRow {
   readonly params: Readonly<Record<string, string>>;
 }
 
-/** Stored defaults, for whoever has chosen nothing; plans have a page of their own. */
+/** The stored defaults, shown while nothing is chosen; plans have a page of their own. */
 export function StoredForAll({ plans }: { readonly plans: readonly string[] }) {
   const { api, path } = useSession();
   const list = useStored(async () => {
@@ -58,11 +57,11 @@ export function StoredForAll({ plans }: { readonly plans: readonly string[] }) {
   );
 }
 
-/** What is stored for an entity, on whatever resource. */
+/** The limits that are stored for an entity, on any resource. */
 export function StoredForEntity({ entityId }: { readonly entityId: string }) {
   const { api, path } = useSession();
   const list = useStored(async () => {
-    const { items } = await api.all<{ readonly resource?: string; readonly limits: readonly Limit[] }>(
+    const { items } = await api.all<LimitsSaid & { readonly resource?: string }>(
       `${path}/entities/${encodeURIComponent(entityId)}/limits`,
       {},
       LEVELS_MAX,
@@ -84,51 +83,57 @@ export function StoredForEntity({ entityId }: { readonly entityId: string }) {
 }
 
 function useStored(load: () => Promise<readonly StoredRow[]>, keys: readonly string[]) {
-  const { live } = useSession();
   const list = useLoaded(load, keys, "beside");
-  useEffect(
-    () =>
-      live.changes.subscribe(({ action }) => {
-        if (/limits_|totals_/.test(action)) void list.reload();
-      }),
-    [live, list.reload],
-  );
+  useChanges(/limits_|totals_/, () => void list.reload());
   return list;
 }
 
 function StoredTable({ caption, rows }: { readonly caption: string; readonly rows: readonly StoredRow[] }) {
   const { can } = useSession();
   return (
-    <table class="cards" data-testid="limits-stored">
-      <caption>
-        {caption}: {plural(rows.length, "level")}
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col">On</th>
-          <th scope="col">Limits</th>
-          <ActionsHead />
+    <Table
+      testid="limits-stored"
+      caption={`${caption}: ${plural(rows.length, "level")}`}
+      isCaptionSeen
+      columns={["On", "Limits"]}
+      hasActions
+    >
+      {rows.map(({ on, said, params }) => (
+        <tr key={on} data-testid="limits-stored-row" data-on={on}>
+          <td data-label="On">
+            <Link page="limits" params={params}>
+              <Name text={on} class="strong" />
+            </Link>
+          </td>
+          <td data-label="Limits">
+            <LimitWords stored={said} />
+          </td>
+          <td class="actions">
+            <Link page="limits" params={params} class="button small">
+              {can.admin ? "Edit" : "Show"}
+            </Link>
+          </td>
         </tr>
-      </thead>
-      <tbody>
-        {rows.map(({ on, said, params }) => (
-          <tr key={on} data-testid="limits-stored-row" data-on={on}>
-            <td data-label="On">
-              <Link page="limits" params={params}>
-                <Name text={on} class="strong" />
-              </Link>
-            </td>
-            <td data-label="Limits">
-              <LimitWords stored={said} />
-            </td>
-            <td class="actions">
-              <Link page="limits" params={params} class="button small">
-                {can.admin ? "Edit" : "Show"}
-              </Link>
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }
+
+/** The limits of a level in words, a line each. */
+export function LimitWords({ stored }: { readonly stored: LimitsSaid | undefined }) {
+  if (stored === undefined || stored.limits.length === 0) return <span class="quiet">none</span>;
+  return (
+    <ul class="changes">
+      {stored.limits.map((limit) => (
+        <li key={limit.name}>
+          <b>{limit.name}</b> {limitWords(limit, ["counts", "soft", "shadow", "notifyAt"])}
+        </li>
+      ))}
+      {stored.inherit === true && <li class="quiet">and inherited limits</li>}
+      {stored.appliesTo === "callers" && <li class="quiet">for callers only</li>}
+      {stored.untilMs !== undefined && <li class="quiet wrap">{endingWords(stored)}</li>}
+    </ul>
+  );
+}
+
+type LimitsSaid = Pick<StoredLimits, "limits" | "inherit" | "appliesTo" | "untilMs" | "then">;

@@ -1,19 +1,26 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { type Theirs, theirsAt } from "./limits-conflict.tsx";
 import { LimitsEditor } from "./limits-editor.tsx";
 import { StoredForAll, StoredForEntity } from "./limits-stored.tsx";
-import { type InForce, type LimitsView, loadLimits } from "./limits-view.ts";
-import { NameFields } from "./name-fields.tsx";
-import { ErrorNote, Field, Link, PageHead, Select } from "./parts.tsx";
-import { hrefOf } from "./route.ts";
-import { useLoaded, useSession } from "./session.tsx";
+import { NameFields, useNames } from "./name-fields.tsx";
+import { Button, ErrorNote, Field, Form, Link, PageHead, Select } from "./parts.tsx";
+import { hrefOf, type PageProps } from "./route.ts";
+import { useAt, useChanges, useLoaded, useSession } from "./session.tsx";
 import type { Level, Plan } from "./shapes.ts";
-import { LIMIT_LEVELS, type Named, queryOf, TOTAL_LEVELS } from "./stored-limits.ts";
-import { LEVEL_NAMES, plural, sourceWords } from "./words.ts";
+import {
+  type InForce,
+  LIMIT_LEVELS,
+  type LimitsView,
+  loadLimits,
+  type Named,
+  queryOf,
+  TOTAL_LEVELS,
+} from "./stored-limits.ts";
+import { LEVEL_NAMES, plural, sourceWords, untilWords } from "./words.ts";
 
-/** Limits at their levels, and totals at theirs: which of them are in force, and any of them to be changed. */
-export function LimitsPage({ params }: { readonly params: Readonly<Record<string, string>> }) {
-  const { api, path, live } = useSession();
+/** The levels of limits and totals, which of them are in force, and a form that changes one. */
+export function LimitsPage({ params }: PageProps) {
+  const { api, path } = useSession();
   const { entity: entityId = "", resource = "", plan: planId = "" } = params;
   const { value, error, reload } = useLoaded(
     (signal) => loadLimits(api, path, { entityId, resource, planId }, signal),
@@ -22,30 +29,27 @@ export function LimitsPage({ params }: { readonly params: Readonly<Record<string
   );
   const [level, setLevel] = useState<Level>();
   const [saved, setSaved] = useState("");
-  // Somebody else changed limits: taken over at once, unless something is being edited.
+  // The level as another user stored it meanwhile, if this user is editing it.
   const [theirs, setTheirs] = useState<Theirs>();
   const isDirty = useRef(false);
   const isSaving = useRef(false);
-  useEffect(
-    () =>
-      live.changes.subscribe(({ action }) => {
-        if (!/limits|totals|access|cascade|entity_updated/.test(action) || isSaving.current) return;
-        if (isDirty.current) void look.current();
-        else void reload();
-      }),
-    [live, reload],
-  );
+  useChanges(/limits|totals|access|cascade|entity_updated/, () => {
+    if (isSaving.current) return;
+    if (isDirty.current) void look();
+    else void reload();
+  });
   const asked = params.level as Level | undefined;
   const isAsked = asked !== undefined && value !== undefined && queryOf(asked, value.names) !== undefined;
   const edited = level ?? (isAsked ? asked : value?.level);
   const stored = edited === undefined ? undefined : value?.stored[edited];
   const isChosen = entityId !== "" || resource !== "" || planId !== "" || level !== undefined || isAsked;
   const isNothing = !isChosen && (stored?.limits.length ?? 0) === 0;
-  const look = useRef(async () => {});
-  look.current = async () => {
+  const ends = Object.values(value?.stored ?? {}).flatMap(({ untilMs = [] }) => untilMs);
+  useAt(ends.length === 0 ? undefined : Math.min(...ends), () => void (isDirty.current ? look() : reload()));
+  const look = async () => {
     if (value === undefined || edited === undefined) return;
     const found = await theirsAt(api, path, edited, value.names);
-    // It may have been another level, or the change may be one's own.
+    // Another level may have changed, or this page itself may have made the change.
     setTheirs(found.stored?.etag === stored?.etag ? undefined : found);
   };
   return (
@@ -71,7 +75,7 @@ export function LimitsPage({ params }: { readonly params: Readonly<Record<string
                 setTheirs(undefined);
                 setLevel(next);
               }}
-              onConflict={() => look.current()}
+              onConflict={look}
               onDiscard={() => {
                 isDirty.current = false;
                 setTheirs(undefined);
@@ -91,60 +95,35 @@ export function LimitsPage({ params }: { readonly params: Readonly<Record<string
   );
 }
 
-/** Whoever has chosen nothing looks at what is stored; a form for something that is not there is asked for. */
+/** Opens the form for the system defaults, which the page does not show while there are none. */
 function SetForAll({ onSet }: { readonly onSet: () => void }) {
   const { can } = useSession();
   if (!can.admin) return null;
   return (
-    <button type="button" class="button" data-testid="limits-begin" onClick={onSet}>
+    <Button testid="limits-begin" onClick={onSet}>
       Set the system-wide default limits
-    </button>
+    </Button>
   );
 }
 
 function Chooser({ names }: { readonly names: Named }) {
   const { api, path } = useSession();
-  const [entity, setEntity] = useState(names.entityId);
-  const [resource, setResource] = useState(names.resource);
+  const typed = useNames(names.entityId, names.resource);
+  const [entity, resource] = [typed.entity.trim(), typed.resource.trim()];
   const [plan, setPlan] = useState<string>();
-  const known = useLoaded(
-    async () => {
-      const [resources, plans] = await Promise.all([
-        api.all<string>(`${path}/resources`, {}, 1_000),
-        api.all<Plan>(`${path}/plans`, {}, 1_000),
-      ]);
-      return { resources: resources.items, plans: plans.items.map(({ id }) => id) };
-    },
-    [],
-    "beside",
-  );
-  // An entity goes by its own plan; whoever names none may choose.
-  const hasEntity = entity.trim() !== "";
-  const planId = hasEntity ? (entity.trim() === names.entityId ? names.planId : "") : (plan ?? names.planId);
+  const known = useLoaded(async () => (await api.all<Plan>(`${path}/plans`, {}, 1_000)).items, [], "beside");
+  const plans = (known.value ?? []).map(({ id }) => id);
+  // The plan of an entity is its own; without an entity any can be chosen.
+  const hasEntity = entity !== "";
+  const planId = hasEntity ? (entity === names.entityId ? names.planId : "") : (plan ?? names.planId);
   const show = () => {
-    const params = { entity: entity.trim(), resource: resource.trim(), plan: hasEntity ? "" : planId };
-    location.hash = hrefOf("limits", params);
+    location.hash = hrefOf("limits", { entity, resource, plan: hasEntity ? "" : planId });
   };
-  const plans = known.value?.plans ?? [];
   const isNothing = names.entityId === "" && names.resource === "" && names.planId === "";
   return (
     <>
-      <form
-        class="filters"
-        onSubmit={(event) => {
-          event.preventDefault();
-          show();
-        }}
-      >
-        <NameFields
-          id="limits"
-          none="any"
-          entity={entity}
-          onEntity={setEntity}
-          resource={resource}
-          onResource={setResource}
-          resources={known.value?.resources}
-        />
+      <Form class="filters" onSubmit={show}>
+        <NameFields id="limits" none="any" names={typed} />
         {(plans.length > 0 || planId !== "") && (
           <Field label="Plan">
             <Select
@@ -153,17 +132,17 @@ function Chooser({ names }: { readonly names: Named }) {
               disabled={hasEntity}
               options={[
                 { value: "", label: hasEntity ? "none" : "any" },
-                ...[...new Set([...plans, planId])].filter((id) => id !== "").map((id) => ({ value: id, label: id })),
+                ...[...new Set([...plans, planId])].filter((id) => id !== ""),
               ]}
               onChange={setPlan}
             />
           </Field>
         )}
-        <button type="submit" class="button" data-testid="limits-show">
+        <Button type="submit" testid="limits-show">
           Show
-        </button>
-      </form>
-      {isNothing && known.value !== undefined && <StoredForAll plans={known.value.plans} />}
+        </Button>
+      </Form>
+      {isNothing && known.value !== undefined && <StoredForAll plans={plans} />}
       {names.entityId !== "" && names.resource === "" && <StoredForEntity entityId={names.entityId} />}
     </>
   );
@@ -221,12 +200,12 @@ function LevelList(props: {
 }) {
   const { value, levels, inForce, label } = props;
   const { stored, names } = value;
-  // Plans are not in everybody's way.
+  // Levels of plans are shown only where a plan is chosen.
   const shown = levels.filter((level) => names.planId !== "" || !/^plan/.test(level));
   return (
     <ol class="levels" aria-label={label}>
       {shown.map((level) => {
-        const { limits = [], inherit, appliesTo } = stored[level] ?? {};
+        const { limits = [], inherit, appliesTo, untilMs } = stored[level] ?? {};
         const isHere = inForce.from.includes(level);
         const notes = [
           queryOf(level, names) === undefined
@@ -237,6 +216,7 @@ function LevelList(props: {
           ...(isHere ? ["in force"] : []),
           ...(inherit === true ? ["inherits"] : []),
           ...(appliesTo === "callers" ? ["callers only"] : []),
+          ...(untilMs === undefined ? [] : [`until ${untilWords(untilMs, Date.now())}`]),
         ];
         return (
           <li key={level} data-level={level} data-active={isHere ? "true" : undefined}>

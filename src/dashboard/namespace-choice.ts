@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import type { Api } from "./api.ts";
 import type { Listed, Me, Namespace } from "./shapes.ts";
 
-/** The first namespaces by name; `hasMore`: the others are found by searching. */
+/** The first namespaces by name. With `hasMore` there are others, which a search finds. */
 export interface ListedNamespaces {
   readonly names: readonly string[];
   readonly hasMore: boolean;
@@ -10,28 +10,27 @@ export interface ListedNamespaces {
 
 const LISTED_MAX = 100;
 
-/** Those the token has; whoever may not read the list still knows what the token names. */
+/** The namespaces of the token. Without the scope `read`, they are those that the token names. */
 export async function listedNamespaces(api: Api, { namespaces, scopes }: Me): Promise<ListedNamespaces> {
   if (!scopes.includes("read")) return { names: namespaces === "*" ? ["default"] : namespaces, hasMore: false };
   const { items, cursor } = await api.get<Listed<Namespace>>("/v1/namespaces", { limit: LISTED_MAX });
   return { names: items.map(({ name }) => name), hasMore: cursor !== undefined };
 }
 
-/** Whether there is a namespace of that name that the token has. */
+/** True if the token has access to a namespace of that name. */
 export async function isNamespace(api: Api, name: string): Promise<boolean> {
-  // What cannot be a name is none.
   if (!/^[\w.:@-]+$/.test(name)) return false;
   const { items } = await api.get<Listed<Namespace>>("/v1/namespaces", { name });
   return items.length > 0;
 }
 
-/** The namespace that is looked at. `missing`: the address names one that is not there, and no other is shown in its place. */
+/** The namespace of the page. `missing`: the address names one that does not exist, and no other is shown in its place. */
 type Chosen =
   | { readonly kind: "known"; readonly name: string }
   | { readonly kind: "looking"; readonly name: string }
   | { readonly kind: "missing"; readonly name: string };
 
-/** What the address names, else what was chosen in this tab, else the first there is; one that is not listed is asked for. */
+/** Chooses the namespace of the address, else that of this tab, else the first one. Asks the service for one that is not listed. */
 export function useNamespace(
   api: Api,
   me: Me,
@@ -58,6 +57,6 @@ export function useNamespace(
   if (name === undefined) return { kind: "known", name: first };
   if (isListed || found.get(name) === true) return { kind: "known", name };
   if (isUnknown && canAsk) return { kind: "looking", name };
-  // What this tab has kept may have been removed since; an address must not show somebody else's data.
+  // The namespace of this tab may have been removed, so another is shown. An address must not show another's data.
   return wanted.linked === undefined ? { kind: "known", name: first } : { kind: "missing", name };
 }

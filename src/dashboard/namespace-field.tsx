@@ -1,21 +1,18 @@
-import { useId, useState } from "preact/hooks";
-import { FormError } from "./form-error.ts";
+import { useState } from "preact/hooks";
 import { isNamespace } from "./namespace-choice.ts";
-import { Select, useSettled } from "./parts.tsx";
-import { useAction, useLoaded, useSession } from "./session.tsx";
+import { Form, Select, TextInput } from "./parts.tsx";
+import { useAction, useLoaded, useSession, useSettled } from "./session.tsx";
 import type { Listed, Namespace } from "./shapes.ts";
+import { FormError } from "./words.ts";
 
 const OFFERED_MAX = 50;
 const TYPING_MS = 250;
 
-/** Chooses a namespace: from a list, and where there are more than a list can have, by searching. */
+/** Chooses a namespace from a list, or by searching if there are more than the list can have. */
 export function NamespaceField() {
   const { namespace, namespaces, choose } = useSession();
   const { names, hasMore } = namespaces;
-  const options = (names.includes(namespace) ? names : [namespace, ...names]).map((name) => ({
-    value: name,
-    label: name,
-  }));
+  const options = names.includes(namespace) ? names : [namespace, ...names];
   return (
     <>
       <label class="side-field">
@@ -27,12 +24,11 @@ export function NamespaceField() {
   );
 }
 
-/** Completes names at the service, however many there are. */
+/** Completes the names of namespaces at the service. */
 function NamespaceSearch() {
   const { api, choose } = useSession();
   const [text, setText] = useState("");
   const search = useSettled(text.trim(), TYPING_MS);
-  const list = useId();
   const { error, run, clear } = useAction();
   const found = useLoaded(
     async (signal) =>
@@ -51,37 +47,24 @@ function NamespaceSearch() {
       choose(name);
     });
   return (
-    <form
-      class="side-field"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void go(text.trim());
-      }}
-    >
-      <input
+    <Form class="side-field" onSubmit={() => void go(text.trim())}>
+      <TextInput
         type="search"
         aria-label="Find a namespace"
-        data-testid="namespace-search"
+        testid="namespace-search"
         placeholder="Find a namespace"
-        list={list}
         value={text}
-        autocomplete="off"
-        spellcheck={false}
-        onInput={(event) => {
+        onValue={(typed) => {
           clear();
-          setText(event.currentTarget.value);
+          setText(typed);
         }}
+        offered={found.value?.map(({ name }) => ({ value: name })) ?? []}
       />
-      <datalist id={list}>
-        {found.value?.map(({ name }) => (
-          <option key={name} value={name} />
-        ))}
-      </datalist>
       {error !== undefined && (
         <small class="bad-text" role="alert" data-testid="namespace-search-error">
           {error.message}
         </small>
       )}
-    </form>
+    </Form>
   );
 }

@@ -1,29 +1,33 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { curl } from "./curl.ts";
-import { Confirm } from "./dialog.tsx";
-import { Empty, ErrorNote, Field, Name, PageHead, Pager, useSettled } from "./parts.tsx";
-import { useAction, useLoaded, useSession } from "./session.tsx";
-import type { Listed, Namespace } from "./shapes.ts";
-import { ActionsHead } from "./table-cells.tsx";
+import { curl, pathOf } from "./api.ts";
+import { Confirm, Dialog, type DialogEnds } from "./dialog.tsx";
+import { Button, Empty, ErrorNote, Field, Form, Name, PageHead, SearchInput, TextInput } from "./parts.tsx";
+import { useAction, useChanges, useLoaded, usePages, useSession, useSettled } from "./session.tsx";
+import type { Listed, Namespace, NamespaceShown } from "./shapes.ts";
+import { CursorPager, Table } from "./table.tsx";
 import { plural, stampWords, whole } from "./words.ts";
 
 const PAGE_SIZE = 100;
 const ORPHANS_MAX = 1_000;
 const TYPING_MS = 250;
+const DEFAULT = "default";
 
-/** Tenants on one store: made, hidden, brought back, removed for good. */
+/** Creates, deletes, recovers and purges namespaces of the store. */
 export function NamespacesPage() {
   const session = useSession();
   const { api, can, namespace, choose, reloadNamespaces } = session;
   const [filter, setFilter] = useState("");
   const search = useSettled(filter.trim(), TYPING_MS);
-  // Where each page begins; the last one is shown.
-  const [cursors, setCursors] = useState<readonly (string | undefined)[]>([undefined]);
+  const pages = usePages();
   const list = useLoaded(
     (signal) =>
-      api.get<Listed<Namespace>>("/v1/namespaces", { search, limit: PAGE_SIZE, cursor: cursors.at(-1) }, signal),
-    [search, cursors.at(-1)],
+      api.get<Listed<NamespaceShown>>(
+        "/v1/namespaces",
+        { search, frozen: "true", limit: PAGE_SIZE, cursor: pages.cursor },
+        signal,
+      ),
+    [search, pages.cursor],
     "main",
   );
   const orphans = useLoaded(
@@ -32,20 +36,24 @@ export function NamespacesPage() {
     "beside",
   );
   const [name, setName] = useState("");
-  const [asks, setAsks] = useState<{ readonly what: "delete" | "purge"; readonly of: Namespace }>();
+  const [asks, setAsks] = useState<{ readonly what: "delete" | "purge" | "freeze"; readonly of: Namespace }>();
   const [told, setTold] = useState("");
   const making = useAction();
   const recovering = useAction();
+  const unfreezing = useAction();
+  useChanges(/^namespace_/, () => void list.reload());
   const reloadAll = async () => {
     await Promise.all([list.reload(), orphans.reload(), reloadNamespaces()]);
   };
-  const create = () =>
-    making.run(async () => {
+  const create = async () => {
+    if (name.trim() === "") return;
+    await making.run(async () => {
       await api.send("POST", "/v1/namespaces", {}, { name: name.trim() });
       setTold(`The namespace ${name.trim()} is ready.`);
       setName("");
       await reloadAll();
     });
+  };
   const purge = async ({ id }: Namespace) => {
     let records = 0;
     for (let done = false; !done; ) {
@@ -62,57 +70,33 @@ export function NamespacesPage() {
   };
   const active = list.value?.items ?? [];
   const next = list.value?.cursor;
-  const page = cursors.length - 1;
   return (
     <>
       <PageHead title="Namespaces" note="Tenants that share a store but no data.">
-        <label class="search">
-          <span class="unseen">Find a namespace</span>
-          <input
-            type="search"
-            data-testid="namespace-filter"
-            placeholder="Find by a part of the name"
-            value={filter}
-            autocomplete="off"
-            spellcheck={false}
-            onInput={(event) => {
-              setFilter(event.currentTarget.value);
-              setCursors([undefined]);
-            }}
-          />
-        </label>
+        <SearchInput
+          label="Find a namespace"
+          testid="namespace-filter"
+          placeholder="Find by a part of the name"
+          value={filter}
+          onValue={(text) => {
+            setFilter(text);
+            pages.begin();
+          }}
+        />
       </PageHead>
-      <ErrorNote error={list.error ?? orphans.error ?? making.error ?? recovering.error} />
+      <ErrorNote error={list.error ?? orphans.error ?? making.error ?? recovering.error ?? unfreezing.error} />
       <p class="saved" role="status" data-testid="namespace-told">
         {told}
       </p>
       {can.namespaces && (
-        <form
-          class="filters"
-          onSubmit={(event) => {
-            event.preventDefault();
-            if (name.trim() !== "") void create();
-          }}
-        >
+        <Form class="filters" onSubmit={() => void create()}>
           <Field label="New namespace">
-            <input
-              data-testid="namespace-new"
-              placeholder="tenant-b"
-              value={name}
-              autocomplete="off"
-              spellcheck={false}
-              onInput={(event) => setName(event.currentTarget.value)}
-            />
+            <TextInput testid="namespace-new" placeholder="tenant-b" value={name} onValue={setName} />
           </Field>
-          <button
-            type="submit"
-            class="button primary"
-            data-testid="namespace-create"
-            disabled={making.isBusy || name.trim() === ""}
-          >
+          <Button type="submit" kind="primary" testid="namespace-create" disabled={making.isBusy || name.trim() === ""}>
             Create
-          </button>
-        </form>
+          </Button>
+        </Form>
       )}
       {active.length > 0 && (
         <NamespaceTable
@@ -121,26 +105,41 @@ export function NamespacesPage() {
           actions={(each) => (
             <>
               {each.name !== namespace && (
-                <button
-                  type="button"
-                  class="button small"
-                  data-testid="namespace-open"
-                  onClick={() => choose(each.name)}
-                >
+                <Button kind="small" testid="namespace-open" onClick={() => choose(each.name)}>
                   Open
-                </button>
+                </Button>
               )}
+              {can.admin &&
+                (each.frozen === undefined ? (
+                  <Button kind="small" testid="namespace-freeze" onClick={() => setAsks({ what: "freeze", of: each })}>
+                    Freeze
+                  </Button>
+                ) : (
+                  <Button
+                    kind="small"
+                    testid="namespace-unfreeze"
+                    disabled={unfreezing.isBusy}
+                    onClick={() =>
+                      void unfreezing.run(async () => {
+                        await api.send("POST", `${pathOf(each.name)}/unfreeze`, {});
+                        setTold(`The namespace ${each.name} is not frozen any more.`);
+                        await list.reload();
+                      })
+                    }
+                  >
+                    Unfreeze
+                  </Button>
+                ))}
               {can.namespaces && (
-                <button
-                  type="button"
-                  class="button small danger"
-                  data-testid="namespace-delete"
-                  disabled={each.name === namespace}
-                  title={each.name === namespace ? "This namespace is open; choose another first." : undefined}
+                <Button
+                  kind="small danger"
+                  testid="namespace-delete"
+                  disabled={keptWhy(each.name, namespace) !== undefined}
+                  title={keptWhy(each.name, namespace)}
                   onClick={() => setAsks({ what: "delete", of: each })}
                 >
                   Remove
-                </button>
+                </Button>
               )}
             </>
           )}
@@ -153,12 +152,7 @@ export function NamespacesPage() {
             : "No name so far contains this; the next page continues the search."}
         </Empty>
       )}
-      {list.value !== undefined && (
-        <Pager
-          {...{ page, count: active.length, what: "namespaces", hasNext: next !== undefined }}
-          onPage={(to) => setCursors(to > page ? [...cursors, next] : cursors.slice(0, -1))}
-        />
-      )}
+      {list.value !== undefined && <CursorPager pages={pages} next={next} count={active.length} what="namespaces" />}
       {list.value !== undefined && active.length === 0 && search === "" && (
         <Empty title="No namespaces" command={curl(session, "POST", "/v1/namespaces", { name: "tenant-b" })}>
           The token has no namespaces. Create one{can.namespaces ? " above, or" : ""} with
@@ -173,10 +167,9 @@ export function NamespacesPage() {
             items={orphans.value ?? []}
             actions={(each) => (
               <>
-                <button
-                  type="button"
-                  class="button small"
-                  data-testid="orphan-recover"
+                <Button
+                  kind="small"
+                  testid="orphan-recover"
                   disabled={recovering.isBusy}
                   onClick={() =>
                     void recovering.run(async () => {
@@ -187,19 +180,24 @@ export function NamespacesPage() {
                   }
                 >
                   Recover
-                </button>
-                <button
-                  type="button"
-                  class="button small danger"
-                  data-testid="orphan-purge"
-                  onClick={() => setAsks({ what: "purge", of: each })}
-                >
+                </Button>
+                <Button kind="small danger" testid="orphan-purge" onClick={() => setAsks({ what: "purge", of: each })}>
                   Purge
-                </button>
+                </Button>
               </>
             )}
           />
         </section>
+      )}
+      {asks?.what === "freeze" && (
+        <FreezeDialog
+          name={asks.of.name}
+          onDone={async () => {
+            setTold(`The namespace ${asks.of.name} is frozen.`);
+            await list.reload();
+          }}
+          onClose={() => setAsks(undefined)}
+        />
       )}
       {asks?.what === "delete" && (
         <Confirm
@@ -233,50 +231,73 @@ export function NamespacesPage() {
           <p class="quiet">{told}</p>
         </Confirm>
       )}
-      {list.value !== undefined && next === undefined && page === 0 && search === "" && (
+      {list.value !== undefined && next === undefined && pages.page === 0 && search === "" && (
         <p class="quiet small">{plural(active.length, "namespace")}</p>
       )}
     </>
   );
 }
 
+/** Asks why a namespace is frozen, and says what that does. */
+function FreezeDialog({ name, onDone, onClose }: DialogEnds & { readonly name: string }) {
+  const { api } = useSession();
+  const [reason, setReason] = useState("");
+  const freeze = async () => {
+    const given = reason.trim() === "" ? {} : { reason: reason.trim() };
+    await api.send("POST", `${pathOf(name)}/freeze`, {}, given);
+    await onDone();
+  };
+  return (
+    <Dialog title="Freeze this namespace?" submit="Freeze" isDangerous act={freeze} onClose={onClose}>
+      <p>
+        Every acquire, top-up and reset in <b class="mono wrap">{name}</b> will be refused until it is unfrozen,
+        whatever access is set. Leases are settled and rolled back as ever, and limits can be changed.
+      </p>
+      <Field label="Reason" hint="Those who are refused are told; empty: none">
+        <TextInput testid="freeze-reason" placeholder="maintenance" value={reason} onValue={setReason} />
+      </Field>
+    </Dialog>
+  );
+}
+
+/** Why a namespace cannot be removed now; undefined: it can. */
+function keptWhy(name: string, open: string): string | undefined {
+  if (name === DEFAULT) return "The namespace default cannot be removed.";
+  return name === open ? "This namespace is open; choose another first." : undefined;
+}
+
 function NamespaceTable(props: {
   readonly caption: string;
   readonly testid?: string;
-  readonly items: readonly Namespace[];
-  readonly actions: (namespace: Namespace) => ComponentChildren;
+  readonly items: readonly NamespaceShown[];
+  readonly actions: (namespace: NamespaceShown) => ComponentChildren;
 }) {
   return (
-    <table class="cards">
-      <caption class="unseen">{props.caption}</caption>
-      <thead>
-        <tr>
-          <th scope="col">Name</th>
-          <th scope="col">Id</th>
-          <th scope="col">Created</th>
-          <th scope="col">Status</th>
-          <ActionsHead />
+    <Table caption={props.caption} columns={["Name", "Id", "Created", "Status"]} hasActions>
+      {props.items.map((each) => (
+        <tr key={each.id} data-testid={props.testid ?? "namespace-row"} data-namespace={each.name}>
+          <td data-label="Name">
+            <Name text={each.name} class="mono strong" />
+          </td>
+          <td data-label="Id">
+            <Name text={each.id} class="mono quiet" />
+          </td>
+          <td data-label="Created" class="nowrap">
+            {each.createdAtMs === 0 ? "with the store" : stampWords(each.createdAtMs)}
+          </td>
+          <td data-label="Status">
+            <span>
+              <span class={each.status === "active" ? "tag" : "tag warn"}>{each.status}</span>{" "}
+              {each.frozen !== undefined && (
+                <>
+                  <span class="tag bad">frozen</span> <Name text={each.frozen.reason ?? ""} class="quiet" />
+                </>
+              )}
+            </span>
+          </td>
+          <td class="actions">{props.actions(each)}</td>
         </tr>
-      </thead>
-      <tbody>
-        {props.items.map((each) => (
-          <tr key={each.id} data-testid={props.testid ?? "namespace-row"} data-namespace={each.name}>
-            <td data-label="Name">
-              <Name text={each.name} class="mono strong" />
-            </td>
-            <td data-label="Id">
-              <Name text={each.id} class="mono quiet" />
-            </td>
-            <td data-label="Created" class="nowrap">
-              {each.createdAtMs === 0 ? "with the store" : stampWords(each.createdAtMs)}
-            </td>
-            <td data-label="Status">
-              <span class={each.status === "active" ? "tag" : "tag warn"}>{each.status}</span>
-            </td>
-            <td class="actions">{props.actions(each)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+      ))}
+    </Table>
   );
 }

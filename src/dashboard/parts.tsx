@@ -1,10 +1,10 @@
-import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import type { ComponentChildren, ComponentProps } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { ApiError } from "./api.ts";
+import type { FieldChange } from "./audit-change.ts";
 import { hrefOf, type PageName } from "./route.ts";
-import { whole } from "./words.ts";
 
-/** The heading of a page, and what can be done on all of it. */
+/** The heading of a page, with the actions on all of it. */
 export function PageHead(props: {
   readonly title: string;
   readonly note?: ComponentChildren;
@@ -23,7 +23,7 @@ export function PageHead(props: {
   );
 }
 
-/** There is nothing yet, and what to do about it. */
+/** Shown where a list is empty: the title, the next step, and a command for it. */
 export function Empty(props: {
   readonly title: string;
   readonly command?: string;
@@ -47,26 +47,21 @@ function Command({ text }: { readonly text: string }) {
       setCopied(true);
       setTimeout(() => setCopied(false), 2_000);
     } catch {
-      // No clipboard on this page: the text can still be selected.
+      // The page has no clipboard: the text can still be selected.
     }
   };
   return (
     <div class="command">
       <code>{text}</code>
-      <button type="button" class="button small" onClick={() => void copy()}>
+      <Button kind="small" onClick={() => void copy()}>
         {isCopied ? "Copied" : "Copy"}
-      </button>
+      </Button>
     </div>
   );
 }
 
-export function ErrorNote({
-  error,
-  testid = "error",
-}: {
-  readonly error: ApiError | undefined;
-  readonly testid?: string;
-}) {
+export function ErrorNote(props: { readonly error: ApiError | undefined; readonly testid?: string }) {
+  const { error, testid = "error" } = props;
   if (error === undefined) return null;
   return (
     <div class="note bad" role="alert" data-testid={testid} data-code={error.code}>
@@ -95,7 +90,7 @@ function titleOf({ status, code }: ApiError): string {
   return status >= 500 ? "The service failed." : "Not accepted.";
 }
 
-/** A name that may be far too long: it wraps, and where a list shortens it, it is whole in its tooltip. */
+/** A name of any length. It wraps; where a list shortens it, its tooltip has all of it. */
 export function Name({ text, class: kind = "" }: { readonly text: string; readonly class?: string }) {
   return (
     <span class={`name ${kind}`} title={text}>
@@ -117,7 +112,34 @@ export function Link(props: {
   );
 }
 
-/** A label above what it names. */
+/** A button; `kind`: further classes, such as `small danger`. */
+export function Button(props: ComponentProps<"button"> & { readonly kind?: string; readonly testid?: string }) {
+  const { kind, testid, ...rest } = props;
+  return (
+    <button type="button" class={kind === undefined ? "button" : `button ${kind}`} data-testid={testid} {...rest} />
+  );
+}
+
+/** A button that looks like a link. */
+export function LinkButton({ testid, ...rest }: ComponentProps<"button"> & { readonly testid?: string }) {
+  return <button type="button" class="link-button" data-testid={testid} {...rest} />;
+}
+
+/** A form that never leaves the page. */
+export function Form(props: Omit<ComponentProps<"form">, "onSubmit"> & { readonly onSubmit?: () => void }) {
+  const { onSubmit, ...rest } = props;
+  return (
+    <form
+      {...rest}
+      onSubmit={(event) => {
+        event.preventDefault();
+        onSubmit?.();
+      }}
+    />
+  );
+}
+
+/** A control with its label above it. */
 export function Field(props: {
   readonly label: string;
   readonly hint?: string | undefined;
@@ -134,9 +156,92 @@ export function Field(props: {
   );
 }
 
+interface InputProps {
+  readonly value: string;
+  readonly onValue: (value: string) => void;
+  readonly testid?: string;
+  readonly type?: "search";
+  readonly placeholder?: string | undefined;
+  readonly title?: string;
+  readonly inputMode?: "numeric";
+  readonly readOnly?: boolean;
+  /** The field takes the focus when it appears. */
+  readonly focuses?: boolean;
+  /** Completions; any other text can be typed. */
+  readonly offered?: readonly { readonly value: string; readonly label?: string | undefined }[];
+}
+
+/** A field for a name or a number, which the browser does not correct. */
+export function TextInput({ value, onValue, testid, focuses, offered, ...rest }: InputProps) {
+  const list = useId();
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (focuses) input.current?.focus();
+  }, []);
+  return (
+    <>
+      <input
+        ref={input}
+        type="text"
+        data-testid={testid}
+        value={value}
+        autocomplete="off"
+        spellcheck={false}
+        list={offered === undefined ? undefined : list}
+        {...rest}
+        onInput={(event) => onValue(event.currentTarget.value)}
+      />
+      {offered !== undefined && (
+        <datalist id={list}>
+          {offered.map((each) => (
+            <option key={each.value} value={each.value}>
+              {each.label}
+            </option>
+          ))}
+        </datalist>
+      )}
+    </>
+  );
+}
+
+/** The filter of a page; `label` is for screen readers. */
+export function SearchInput({ label, ...rest }: InputProps & { readonly label: string }) {
+  return (
+    // biome-ignore lint/a11y/noLabelWithoutControl: the control is inside TextInput.
+    <label class="search">
+      <span class="unseen">{label}</span>
+      <TextInput type="search" {...rest} />
+    </label>
+  );
+}
+
+export function Check(props: {
+  readonly label: string;
+  readonly isChecked: boolean;
+  readonly onChange: (isChecked: boolean) => void;
+  readonly testid?: string;
+  readonly isDisabled?: boolean;
+}) {
+  return (
+    <label class="check">
+      <input
+        type="checkbox"
+        data-testid={props.testid}
+        checked={props.isChecked}
+        disabled={props.isDisabled}
+        onChange={(event) => props.onChange(event.currentTarget.checked)}
+      />
+      <span>{props.label}</span>
+    </label>
+  );
+}
+
+/** Values with their labels; a plain text is both. */
+type Options = readonly (string | { readonly value: string; readonly label: string; readonly disabled?: boolean })[];
+
 export function Select(props: {
   readonly value: string;
-  readonly options: readonly { readonly value: string; readonly label: string; readonly disabled?: boolean }[];
+  readonly options: Options;
   readonly testid?: string;
   readonly label?: string;
   readonly disabled?: boolean;
@@ -151,71 +256,45 @@ export function Select(props: {
         disabled={props.disabled}
         onChange={(event) => props.onChange(event.currentTarget.value)}
       >
-        {props.options.map(({ value, label, disabled }) => (
-          <option key={value} value={value} disabled={disabled}>
-            {label}
-          </option>
-        ))}
+        {props.options.map((option) => {
+          const { value, label, disabled } =
+            typeof option === "string" ? { value: option, label: option, disabled: false } : option;
+          return (
+            <option key={value} value={value} disabled={disabled}>
+              {label}
+            </option>
+          );
+        })}
       </select>
     </span>
   );
 }
 
-/** Older and newer pages of a list. */
-export function Pager(props: {
-  readonly page: number;
-  readonly count: number;
-  readonly what: string;
-  readonly hasNext: boolean;
-  readonly onPage: (page: number) => void;
-}) {
-  const { page, count, what, hasNext, onPage } = props;
-  if (page === 0 && !hasNext) return null;
+/** Labels with their values. */
+export function Facts(props: { readonly facts: readonly (readonly [label: string, text: ComponentChildren])[] }) {
   return (
-    <nav class="pager" aria-label={`Pages of ${what}`}>
-      <button
-        type="button"
-        class="button small"
-        disabled={page === 0}
-        data-testid="pager-previous"
-        onClick={() => onPage(page - 1)}
-      >
-        Previous
-      </button>
-      <span>
-        Page {whole(page + 1)}, {whole(count)} {what}
-      </span>
-      <button
-        type="button"
-        class="button small"
-        disabled={!hasNext}
-        data-testid="pager-next"
-        onClick={() => onPage(page + 1)}
-      >
-        Next
-      </button>
-    </nav>
+    <dl class="facts">
+      {props.facts.map(([label, text]) => (
+        <div key={label}>
+          <dt>{label}</dt>
+          <dd class="wrap">{text}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }
 
-/** The value once it has not changed for a moment: a filter asks the server, and not at every key. */
-export function useSettled<Value>(value: Value, ms: number): Value {
-  const [settled, setSettled] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(() => setSettled(value), ms);
-    return () => clearTimeout(timer);
-  }, [value, ms]);
-  return settled;
-}
-
-/** Calls again and again while the page can be seen. */
-export function useEvery(ms: number, act: () => void): void {
-  const current = useRef(act);
-  current.current = act;
-  useEffect(() => {
-    const timer = setInterval(() => {
-      if (document.visibilityState === "visible") current.current();
-    }, ms);
-    return () => clearInterval(timer);
-  }, [ms]);
+/** Fields with their old and their new values. */
+export function ChangeList({ changes }: { readonly changes: readonly FieldChange[] }) {
+  return (
+    <ul class="changes">
+      {changes.map(({ field, before, after }) => (
+        <li key={field}>
+          <b>{field}</b>{" "}
+          {before === undefined ? <i class="quiet">older than this page</i> : before !== "none" && <s>{before}</s>} →{" "}
+          <span>{after}</span>
+        </li>
+      ))}
+    </ul>
+  );
 }

@@ -1,65 +1,45 @@
-import { useEffect, useState } from "preact/hooks";
-import { curl } from "./curl.ts";
-import { Confirm } from "./dialog.tsx";
-import { LimitWords } from "./limit-words.tsx";
-import { NamedDialog, type NamedDraft } from "./named-dialog.tsx";
-import { Empty, ErrorNote, Link, Name, PageHead } from "./parts.tsx";
-import { useLoaded, useSession } from "./session.tsx";
+import { useState } from "preact/hooks";
+import { curl } from "./api.ts";
+import { Confirm, type DialogEnds, NamedDialog, type NamedDraft } from "./dialog.tsx";
+import { LimitWords } from "./limits-stored.tsx";
+import { Button, Empty, ErrorNote, Link, Name, PageHead } from "./parts.tsx";
+import { useChanges, useLoaded, useSession } from "./session.tsx";
 import type { Plan, StoredLimits } from "./shapes.ts";
 import { levelsOf } from "./stored-limits.ts";
+import { Table } from "./table.tsx";
 import { whole } from "./words.ts";
 
 type Doing = { readonly what: "create" } | { readonly what: "edit" | "delete"; readonly plan: Plan };
 
-/** More than anybody looks through. */
 const PLANS_MAX = 1_000;
 
-/** Named sets of limits that entities refer to. */
 export function PlansPage() {
   const session = useSession();
-  const { api, path, can, live } = session;
+  const { api, path, can } = session;
   const [doing, setDoing] = useState<Doing>();
   const { value, error, reload } = useLoaded(() => api.all<Plan>(`${path}/plans`, {}, PLANS_MAX), [], "main");
-  useEffect(
-    () =>
-      live.changes.subscribe(({ action }) => {
-        if (/^plan_|limits_|totals_/.test(action)) void reload();
-      }),
-    [live, reload],
-  );
+  useChanges(/^plan_|limits_|totals_/, () => void reload());
   const plans = value?.items ?? [];
   return (
     <>
       <PageHead title="Plans" note="Sets of limits that many entities share; a change applies to all of them.">
         {can.admin && (
-          <button
-            type="button"
-            class="button primary"
-            data-testid="plan-create"
-            onClick={() => setDoing({ what: "create" })}
-          >
+          <Button kind="primary" testid="plan-create" onClick={() => setDoing({ what: "create" })}>
             New plan
-          </button>
+          </Button>
         )}
       </PageHead>
       <ErrorNote error={error} />
       {plans.length > 0 && (
-        <table class="cards plans">
-          <caption class="unseen">Plans by id</caption>
-          <thead>
-            <tr>
-              <th scope="col">Plan</th>
-              <th scope="col">On every resource</th>
-              <th scope="col">Over all resources</th>
-              <th scope="col">Actions</th>
-            </tr>
-          </thead>
-          <tbody>
-            {plans.map((plan) => (
-              <PlanRow key={`${plan.id} ${plan.version}`} plan={plan} onDo={setDoing} />
-            ))}
-          </tbody>
-        </table>
+        <Table
+          class="plans"
+          caption="Plans by id"
+          columns={["Plan", "On every resource", "Over all resources", "Actions"]}
+        >
+          {plans.map((plan) => (
+            <PlanRow key={`${plan.id} ${plan.version}`} plan={plan} onDo={setDoing} />
+          ))}
+        </Table>
       )}
       {value?.more === true && <p class="filter-note">The first {whole(PLANS_MAX)} plans are shown.</p>}
       {value !== undefined && plans.length === 0 && (
@@ -68,8 +48,13 @@ export function PlansPage() {
           {can.admin ? "Create one here or with" : "An admin can create one with"}
         </Empty>
       )}
-      {doing?.what === "create" && <PlanForm plan={undefined} onDone={reload} onClose={() => setDoing(undefined)} />}
-      {doing?.what === "edit" && <PlanForm plan={doing.plan} onDone={reload} onClose={() => setDoing(undefined)} />}
+      {(doing?.what === "create" || doing?.what === "edit") && (
+        <PlanForm
+          plan={doing.what === "edit" ? doing.plan : undefined}
+          onDone={reload}
+          onClose={() => setDoing(undefined)}
+        />
+      )}
       {doing?.what === "delete" && (
         <Confirm
           title="Delete this plan?"
@@ -91,20 +76,14 @@ export function PlansPage() {
 }
 
 function PlanRow({ plan, onDo }: { readonly plan: Plan; readonly onDo: (doing: Doing) => void }) {
-  const { api, path, can, live } = useSession();
+  const { api, path, can } = useSession();
   const { id, name, metadata } = plan;
   const levels = useLoaded(
     async (signal) => (await levelsOf(api, path, { entityId: "", resource: "", planId: id }, signal)).items,
     [id],
     "beside",
   );
-  useEffect(
-    () =>
-      live.changes.subscribe(({ action }) => {
-        if (/limits_|totals_/.test(action)) void levels.reload();
-      }),
-    [live, levels.reload],
-  );
+  useChanges(/limits_|totals_/, () => void levels.reload());
   const at = (level: StoredLimits["level"]) => levels.value?.find((each) => each.level === level);
   return (
     <tr data-testid="plan-row" data-plan={id}>
@@ -136,22 +115,12 @@ function PlanRow({ plan, onDo }: { readonly plan: Plan; readonly onDo: (doing: D
         </Link>
         {can.admin && (
           <>
-            <button
-              type="button"
-              class="button small"
-              data-testid="plan-edit"
-              onClick={() => onDo({ what: "edit", plan })}
-            >
+            <Button kind="small" testid="plan-edit" onClick={() => onDo({ what: "edit", plan })}>
               Edit
-            </button>
-            <button
-              type="button"
-              class="button small danger"
-              data-testid="plan-delete"
-              onClick={() => onDo({ what: "delete", plan })}
-            >
+            </Button>
+            <Button kind="small danger" testid="plan-delete" onClick={() => onDo({ what: "delete", plan })}>
               Delete
-            </button>
+            </Button>
           </>
         )}
       </td>
@@ -159,12 +128,7 @@ function PlanRow({ plan, onDo }: { readonly plan: Plan; readonly onDo: (doing: D
   );
 }
 
-function PlanForm(props: {
-  readonly plan: Plan | undefined;
-  readonly onDone: () => Promise<void>;
-  readonly onClose: () => void;
-}) {
-  const { plan, onDone, onClose } = props;
+function PlanForm({ plan, onDone, onClose }: DialogEnds & { readonly plan: Plan | undefined }) {
   const { api, path } = useSession();
   const save = async ({ id, name, metadata }: NamedDraft) => {
     const shared = { ...(name === "" ? {} : { name }), metadata };

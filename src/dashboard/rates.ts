@@ -2,20 +2,18 @@ import { useEffect, useState } from "preact/hooks";
 import type { Api } from "./api.ts";
 import type { BucketRow } from "./bucket-rows.ts";
 import { type HeldLimit, levelAt, rateOf } from "./level.ts";
-import { addedUp, storedIn } from "./limits-view.ts";
-import type { EffectiveLimits, Limit } from "./shapes.ts";
-import { levelsOf, TOTAL_LEVELS } from "./stored-limits.ts";
+import type { BucketName, EffectiveLimits, Limit } from "./shapes.ts";
+import { addedUp, levelsOf, storedIn, TOTAL_LEVELS } from "./stored-limits.ts";
 import { TOTALS } from "./words.ts";
 
-/** At most this many questions at once: a page full of buckets must not crowd out what somebody asked for. */
+/** At most this many requests at once, so that a page of buckets does not delay the requests of the user. */
 const AT_ONCE = 4;
 
-/** The limits in force by bucket, asked for once: a list of buckets says what they hold, not how fast they fill up. */
+/** The limits in force by bucket, read once: a list of buckets has levels, but no rates. */
 export class Rates {
   readonly #api: Api;
   readonly #path: string;
   readonly #asked = new Map<string, Promise<readonly Limit[]>>();
-  /** What was answered. */
   readonly #known = new Map<string, readonly Limit[]>();
   readonly #queue: (() => void)[] = [];
   #running = 0;
@@ -25,7 +23,7 @@ export class Rates {
     this.#path = path;
   }
 
-  /** Empty where none are stored, or they cannot be read: then the bars stand still until the next reading. */
+  /** Empty if none are stored or they cannot be read; the bars then stand still until the next reading. */
   limits(entityId: string, resource: string): Promise<readonly Limit[]> {
     const key = `${entityId} ${resource}`;
     const before = this.#asked.get(key);
@@ -45,13 +43,13 @@ export class Rates {
     return asked;
   }
 
-  /** What a limit of a bucket holds at an instant of the page's clock, as far as its rate is known. */
+  /** The whole tokens of a limit at a time of the page's clock, as far as its rate is known. */
   levelOf({ key, readAtMs }: BucketRow, held: HeldLimit, nowMs: number): number {
     const limit = this.#known.get(key)?.find(({ name }) => name === held.limit);
     return levelAt(held, rateOf(limit, held.capacity), nowMs - readAtMs);
   }
 
-  /** Limits changed: a change at one level may concern every bucket. */
+  /** Forgets all limits, since a change at one level may concern every bucket. */
   forget(): void {
     this.#asked.clear();
     this.#known.clear();
@@ -78,7 +76,7 @@ export class Rates {
 /** The limits of a bucket, once they are wanted and known. */
 export function useLimits(
   rates: Rates,
-  { entityId, resource }: { readonly entityId: string; readonly resource: string },
+  { entityId, resource }: BucketName,
   isWanted: boolean,
   version: number,
 ): readonly Limit[] {

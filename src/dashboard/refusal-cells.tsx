@@ -1,22 +1,26 @@
 import { Link, Name } from "./parts.tsx";
-import { BucketCells } from "./table-cells.tsx";
-import { plural, TOTALS } from "./words.ts";
+import type { BucketName } from "./shapes.ts";
+import { BucketCells } from "./table.tsx";
+import { plural, TOTALS, whole } from "./words.ts";
 
-interface RefusalCellsProps {
-  /** Who asked. */
-  readonly entityId: string;
-  readonly resource: string;
+/** A limit that refused requests of a bucket. */
+interface RefusedBy extends BucketName {
   readonly limit: string;
-  /** Whose limit it was. */
+  /** The entity whose limit it was. */
   readonly level: string;
-  /** Whether it was one over all resources. */
-  readonly total: boolean;
-  /** How many other limits had too little, too. */
-  readonly others: number;
 }
 
-/** Who was refused, on what, and the limit in the way: each leads to the bucket that it is about. */
-export function RefusalCells({ entityId, resource, limit, level, total, others }: RefusalCellsProps) {
+interface RefusalCellsProps extends RefusedBy {
+  /** True for a limit over all resources. */
+  readonly total: boolean;
+  /** The number of other limits that had too little. */
+  readonly others: number;
+  /** The number of equal refusals that stand in this row. */
+  readonly count: number;
+}
+
+/** The entity, the resource and the limit that refused, with links to their buckets. */
+export function RefusalCells({ entityId, resource, limit, level, total, others, count }: RefusalCellsProps) {
   const whose = level === entityId ? "its own" : `of parent ${level}`;
   return (
     <>
@@ -34,9 +38,25 @@ export function RefusalCells({ entityId, resource, limit, level, total, others }
             )}
           </span>
           {total && <span class="quiet nowrap">over all resources</span>}
+          {count > 1 && (
+            <b class="nowrap" data-testid="refusal-times">
+              {whole(count)} times
+            </b>
+          )}
           {others > 0 && <span class="quiet nowrap">and {plural(others, "other")}</span>}
         </span>
       </td>
     </>
   );
+}
+
+/** What tests and styles know a row of refusals by. */
+export function attributesOf(testid: string, { entityId, resource, limit, level }: RefusedBy) {
+  return {
+    "data-testid": testid,
+    "data-entity": entityId,
+    "data-resource": resource,
+    "data-limit": limit,
+    "data-level-entity": level,
+  };
 }

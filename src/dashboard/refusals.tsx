@@ -1,19 +1,19 @@
 import { useEffect, useState } from "preact/hooks";
-import { keepAddress } from "./address.ts";
-import { curl } from "./curl.ts";
+import { curl } from "./api.ts";
 import type { Refusal } from "./live.ts";
 import { useObserved } from "./observable.ts";
-import { Empty, ErrorNote, Field, PageHead, Select, useEvery, useSettled } from "./parts.tsx";
-import { RefusalCells } from "./refusal-cells.tsx";
-import { refusalSums } from "./refusal-sums.ts";
-import { RefusalTable } from "./refusal-table.tsx";
-import { useLoaded, useSession } from "./session.tsx";
+import { Button, Empty, ErrorNote, Field, PageHead, Select } from "./parts.tsx";
+import { attributesOf, RefusalCells } from "./refusal-cells.tsx";
+import { RefusalLog } from "./refusal-log.tsx";
+import { type JoinedRefusals, joinedRefusals, type RefusalSum, refusalSums } from "./refusal-sums.ts";
+import type { PageProps } from "./route.ts";
+import { keepAddress, useEvery, useLoaded, useSession, useSettled } from "./session.tsx";
 import type { RefusalCount, UsageWindow } from "./shapes.ts";
+import { PagedTable, Table } from "./table.tsx";
 import { plural, stampWords, TOTALS, timeWords, tokensWords, waitWords, whole } from "./words.ts";
 
 const SHOWN_MAX = 100;
 const REREAD_MS = 15_000;
-/** Of one question; more would not be looked at. */
 const COUNTS_MAX = 10_000;
 const HOUR_MS = 3_600_000;
 
@@ -24,17 +24,21 @@ const RANGES: readonly { readonly hours: number; readonly label: string; readonl
   { hours: 30 * 24, label: "Last 30 days", window: "daily" },
 ];
 
-/** Who was refused, by which limit: as it happens, and how many on the whole store. */
-export function RefusalsPage({ params }: { readonly params: Readonly<Record<string, string>> }) {
+/** Refusals as they happen, and their sums over the whole store. */
+export function RefusalsPage({ params }: PageProps) {
   const session = useSession();
   const { live, api, path } = session;
   const all = useObserved(live.refusals);
   const count = useObserved(live.refusalCount);
-  // While paused: the list as it was, and how many there were.
+  // The list and its count as they were when the list was paused.
   const [paused, setPaused] = useState<{ readonly list: readonly Refusal[]; readonly count: number }>();
   const [hours, setHours] = useState(RANGES.find((range) => String(range.hours) === params.hours)?.hours ?? 24);
-  useEffect(() => keepAddress("refusals", { hours: hours === 24 ? "" : String(hours) }), [hours]);
-  // A storm of refusals is asked about once a second, not once each.
+  /** The entity whose single refusals are shown. */
+  const [logOf, setLogOf] = useState(params.log ?? "");
+  useEffect(() => {
+    keepAddress("refusals", { hours: hours === 24 ? "" : String(hours), log: logOf });
+  }, [hours, logOf]);
+  // Many refusals may come at once: the sums are read at most once a second.
   const heard = useSettled(count, 1_000);
   const { value, error, reload } = useLoaded(
     async () => {
@@ -49,6 +53,7 @@ export function RefusalsPage({ params }: { readonly params: Readonly<Record<stri
   useEvery(REREAD_MS, () => void reload());
   const [shownMax, setShownMax] = useState(SHOWN_MAX);
   const list = paused?.list ?? all;
+  const rows = joinedRefusals(list);
   const waiting = paused === undefined ? 0 : count - paused.count;
   return (
     <>
@@ -56,15 +61,13 @@ export function RefusalsPage({ params }: { readonly params: Readonly<Record<stri
         title="Refusals"
         note={count === 0 ? "Refused requests." : `${plural(count, "refusal")} since this page was opened`}
       >
-        <button
-          type="button"
-          class="button"
-          data-testid="refusal-pause"
+        <Button
+          testid="refusal-pause"
           aria-pressed={paused !== undefined}
           onClick={() => setPaused(paused === undefined ? { list: all, count } : undefined)}
         >
           {paused === undefined ? "Pause" : waiting > 0 ? `Resume (${whole(waiting)} waiting)` : "Resume"}
-        </button>
+        </Button>
       </PageHead>
       <ErrorNote error={error} />
       {list.length === 0 && value?.all === 0 && (
@@ -81,39 +84,7 @@ export function RefusalsPage({ params }: { readonly params: Readonly<Record<stri
           they are stored. To see one, acquire everything twice:
         </Empty>
       )}
-      {list.length > 0 && (
-        <table class="cards refusals">
-          <caption class="unseen">Refusals, newest first</caption>
-          <thead>
-            <tr>
-              <th scope="col">When</th>
-              <th scope="col">Who</th>
-              <th scope="col">On</th>
-              <th scope="col">Refused by</th>
-              <th scope="col" class="number">
-                Asked
-              </th>
-              <th scope="col" class="number">
-                Left
-              </th>
-              <th scope="col" class="number">
-                Wait
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {list.slice(0, shownMax).map((refusal) => (
-              <RefusalRow key={refusal.number} refusal={refusal} />
-            ))}
-          </tbody>
-        </table>
-      )}
-      {list.length > shownMax && (
-        <button type="button" class="button" onClick={() => setShownMax(shownMax + SHOWN_MAX)}>
-          Show older
-        </button>
-      )}
-      <div class="page-head further">
+      <div class="page-head">
         <h2 data-testid="refusal-total">
           {value === undefined ? "All processes" : `${plural(value.all, "refusal")} on this store`}
         </h2>
@@ -133,32 +104,54 @@ export function RefusalsPage({ params }: { readonly params: Readonly<Record<stri
           {value.more && (
             <p class="note">Only the first {whole(COUNTS_MAX)} counts were read; choose a shorter range.</p>
           )}
-          <RefusalTable key={hours} sums={value.sums} />
+          <PagedTable
+            key={hours}
+            label="Sums of refusals"
+            testid="refusal-sums"
+            caption="Refusals by entity, resource and limit, most refused first"
+            columns={["Who", "On", "Refused by", "Refused"]}
+            numbers={["Refused"]}
+            hasActions={true}
+            items={value.sums}
+            pageSize={ROWS_MAX}
+            row={(sum) => <SumRow key={sum.key} sum={sum} onLog={setLogOf} />}
+          />
         </>
       )}
+      {logOf !== "" && <RefusalLog key={logOf} entityId={logOf} heard={heard} onClose={() => setLogOf("")} />}
+      {list.length > 0 && (
+        <>
+          <div class="page-head further">
+            <h2>As they happen</h2>
+          </div>
+          <Table
+            class="refusals"
+            caption="Refusals, newest first; equal ones of one minute are one row"
+            columns={["When", "Who", "On", "Refused by", "Asked", "Left", "Wait"]}
+            numbers={["Asked", "Left", "Wait"]}
+          >
+            {rows.slice(0, shownMax).map((row) => (
+              <RefusalRow key={row.firstNumber} row={row} />
+            ))}
+          </Table>
+        </>
+      )}
+      {rows.length > shownMax && <Button onClick={() => setShownMax(shownMax + SHOWN_MAX)}>Show older</Button>}
     </>
   );
 }
 
-function RefusalRow({ refusal }: { readonly refusal: Refusal }) {
+function RefusalRow({ row: { refusal, count } }: { readonly row: JoinedRefusals<Refusal> }) {
   const { atMs, entityId, resource, primary, others, retryAfterMs } = refusal;
+  const by = { entityId, resource, limit: primary.limit, level: primary.entityId };
   return (
-    <tr
-      data-testid="refusal-row"
-      data-entity={entityId}
-      data-resource={resource}
-      data-limit={primary.limit}
-      data-level-entity={primary.entityId}
-    >
+    <tr {...attributesOf("refusal-row", by)} data-count={count}>
       <td data-label="When" class="quiet nowrap">
         <time dateTime={new Date(atMs).toISOString()} title={stampWords(atMs)}>
           {timeWords(atMs)}
         </time>
       </td>
-      <RefusalCells
-        {...{ entityId, resource, others, limit: primary.limit, level: primary.entityId }}
-        total={primary.resource === TOTALS}
-      />
+      <RefusalCells {...by} {...{ others, count }} total={primary.resource === TOTALS} />
       <td data-label="Asked" class="number">
         {tokensWords(primary.limit, primary.requested)}
       </td>
@@ -167,6 +160,41 @@ function RefusalRow({ refusal }: { readonly refusal: Refusal }) {
       </td>
       <td data-label="Wait" class="number nowrap">
         {waitWords(retryAfterMs)}
+      </td>
+    </tr>
+  );
+}
+
+const ROWS_MAX = 50;
+
+/** The entity of counts that the store keeps without names, because there were too many. */
+const OTHER = "_other_";
+
+function SumRow({ sum, onLog }: { readonly sum: RefusalSum; readonly onLog: (entityId: string) => void }) {
+  const { entityId, resource, limit, level, total, count } = sum;
+  return (
+    <tr {...attributesOf("refusal-sum", sum)}>
+      {entityId === OTHER ? (
+        <td data-label="Who" class="quiet" colSpan={3}>
+          Others, too many to list separately
+        </td>
+      ) : (
+        <RefusalCells {...{ entityId, resource, limit, level, total }} others={0} count={1} />
+      )}
+      <td data-label="Refused" class="number">
+        {whole(count)}
+      </td>
+      <td class="actions">
+        {entityId !== OTHER && (
+          <Button
+            kind="small"
+            testid="refusal-log-open"
+            aria-label={`Log of ${entityId}`}
+            onClick={() => onLog(entityId)}
+          >
+            Log
+          </Button>
+        )}
       </td>
     </tr>
   );

@@ -1,32 +1,40 @@
-/** The pages, in the order of the navigation. */
+/** The pages, in the order of the navigation; the first is where an empty address leads. */
 export const PAGES = [
+  "overview",
   "buckets",
   "refusals",
-  "leases",
   "usage",
+  "limits",
+  "leases",
   "entities",
   "plans",
-  "limits",
   "audit",
   "namespaces",
 ] as const;
 
+/** So many of them stand in the bar of a phone; the others are behind a button. */
+export const MAIN_PAGES = 5;
+
 export type PageName = (typeof PAGES)[number];
 
-/** What stands behind the `#`: a page and what it is asked for. */
-export interface Route {
-  readonly page: PageName;
+/** The part of a route that its page gets. */
+export interface PageProps {
   readonly params: Readonly<Record<string, string>>;
 }
 
-/** An unknown page is the first one. */
+/** The part of an address after the `#`. */
+export interface Route extends PageProps {
+  readonly page: PageName;
+}
+
+/** Reads a route; an unknown page becomes the first one. */
 export function parseRoute(hash: string): Route {
   const [path = "", search = ""] = hash.replace(/^#?\/?/, "").split("?");
-  const page = PAGES.find((name) => name === path) ?? "buckets";
+  const page = PAGES.find((name) => name === path) ?? PAGES[0];
   return { page, params: Object.fromEntries(new URLSearchParams(search)) };
 }
 
-/** Empty parameters are left out. */
+/** Writes a route without its empty parameters. */
 export function hrefOf(page: PageName, params: Readonly<Record<string, string | undefined>> = {}): string {
   const given = Object.entries(params).filter((entry): entry is [string, string] => !!entry[1]);
   // A slash need not be escaped, and resources often have one.

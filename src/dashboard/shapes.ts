@@ -1,28 +1,25 @@
 import type { RefusalCount } from "../domain/charge/refusal-count.ts";
-import type { Status } from "../domain/charge/status.ts";
+import type { LoggedRefusal } from "../domain/charge/refusal-log.ts";
 import type { UsageSnapshot, UsageSummary, UsageWindow } from "../domain/charge/usage.ts";
 import type { AuditEvent } from "../domain/config/audit.ts";
 import type { Access, LimitSource, OnUnavailable } from "../domain/config/config.ts";
 import type { Entity } from "../domain/config/entity.ts";
-import type { Namespace } from "../domain/config/namespace.ts";
+import type { Namespace, NamespaceShown } from "../domain/config/namespace.ts";
 import type { Plan } from "../domain/config/plan.ts";
 import type { Limit } from "../domain/limits/limit.ts";
-import type { Availability } from "../engine/limiter/availability.ts";
-import type { BucketListing } from "../engine/limiter/bucket-listing.ts";
-import type { Explanation, LevelExplanation, LimitExplanation } from "../engine/limiter/explanation.ts";
+import type * as output from "../server/schemas/output.ts";
 
-// The JSON that the service answers with: the library's own shapes, but that `Infinity` is null in them.
+// The JSON of the service's answers, as the schemas type it. Where the library has the same type, that one is used.
 
 export type {
   Access,
   AuditEvent,
-  BucketListing,
   Entity,
-  LevelExplanation,
   Limit,
-  LimitExplanation,
   LimitSource,
+  LoggedRefusal,
   Namespace,
+  NamespaceShown,
   OnUnavailable,
   Plan,
   RefusalCount,
@@ -31,94 +28,67 @@ export type {
   UsageWindow,
 };
 
-type Scope = "acquire" | "read" | "admin";
+/** The values that a schema describes. */
+type Json<Schema extends { readonly _zod: { readonly output: unknown } }> = Fixed<Schema["_zod"]["output"]>;
+type Fixed<Value> = Value extends object ? { readonly [Name in keyof Value]: Fixed<Value[Name]> } : Value;
 
-/** `/v1/me`. */
-export interface Me {
-  readonly id: string;
-  readonly namespaces: "*" | readonly string[];
-  readonly scopes: readonly Scope[];
-  readonly expiresAtMs?: number;
-}
+export type Me = Json<typeof output.me>;
 
 export interface Listed<Item> {
   readonly items: readonly Item[];
   readonly cursor?: string;
 }
 
+/** Whole tokens by measure, or by limit. */
+export type Amounts = Readonly<Record<string, number>>;
+
+/** The names of a bucket. */
+export interface BucketName {
+  readonly entityId: string;
+  readonly resource: string;
+}
+
 /** A wait in ms; null: never. */
 export type WaitMs = number | null;
 
-export type StatusShown = Omit<Status, "retryAfterMs"> & { readonly retryAfterMs: WaitMs };
+export type BucketListing = Json<typeof output.bucket>;
+export type StatusShown = Json<typeof output.status>;
+export type Explained = Json<typeof output.explanation>;
+export type LevelExplanation = Explained["levels"][number];
+export type LimitExplanation = LevelExplanation["limits"][number];
 
-export type Explained = Omit<Explanation, "retryAfterMs" | "primary"> & {
-  readonly retryAfterMs: WaitMs;
-  readonly primary?: StatusShown;
-};
+/** The levels that a query can name, the most specific first. */
+export type Levels = Json<typeof output.levels>;
+/** The configuration of one level; without `etag` nothing is stored. */
+export type StoredLimits = Levels["items"][number];
+export type Level = StoredLimits["level"];
+export type EffectiveLimits = Json<typeof output.effective>;
+export type Resets = Json<typeof output.resets>;
+export type LeaseView = Json<typeof output.lease>;
 
-/** `NS/limits` of one level. */
-export interface StoredLimits {
-  readonly level: Level;
-  readonly limits: readonly Limit[];
-  readonly access?: Access;
-  readonly cascade?: boolean;
-  readonly onUnavailable?: OnUnavailable;
-  readonly inherit?: true;
-  readonly appliesTo?: "callers";
-  /** Absent: nothing is stored. */
-  readonly etag?: string;
-}
+export type Overview = Json<typeof output.overview>;
 
-/** `NS/limits/levels`: those that can be named, the most specific first. */
-export interface Levels {
-  readonly planId?: string;
-  readonly items: readonly StoredLimits[];
-}
-
-export type Level = Exclude<LimitSource, "none">;
-
-export interface EffectiveLimits {
-  readonly limits: readonly Limit[];
-  readonly source: LimitSource;
-  /** By name, where levels were added up. */
-  readonly sources?: Readonly<Record<string, LimitSource>>;
-}
-
-/** `NS/leases`. */
-export interface LeaseView {
-  readonly leaseId: string | null;
-  readonly entityId: string;
-  readonly resource: string;
-  readonly status: "open" | "settled" | "rolledBack" | "expired";
-  /** By measure. */
-  readonly consumed: Readonly<Record<string, number>>;
-  readonly also: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  readonly overdrawn: readonly string[];
-  readonly shadowed: readonly string[];
-  readonly bypassed: boolean;
-  readonly expiresAtMs: number | null;
-  readonly onExpiry: "charge" | "refund";
-  readonly limits: readonly Availability[];
-}
-
-export interface RefusedMessage {
+/** Events of the stream. */
+export interface RefusedMessage extends BucketName {
   readonly atMs: number;
-  readonly entityId: string;
-  readonly resource: string;
   readonly statuses: readonly StatusShown[];
   readonly primary: StatusShown;
   readonly retryAfterMs: WaitMs;
 }
 
-export interface ThresholdMessage {
+export interface ThresholdMessage extends BucketName {
   readonly atMs: number;
-  readonly entityId: string;
-  readonly resource: string;
   readonly limit: string;
   readonly percent: number;
   readonly used: number;
   readonly capacity: number;
   readonly resetsAtMs?: number;
+}
+
+/** The requests of a second. */
+export interface RequestsMessage {
+  readonly granted: number;
+  readonly refused: number;
 }
 
 export type BucketMessage = BucketListing & { readonly atMs: number };

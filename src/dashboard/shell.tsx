@@ -1,4 +1,5 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import type { ComponentChild } from "preact";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import { AuditPage } from "./audit.tsx";
 import { BucketsPage } from "./buckets.tsx";
 import { EntitiesPage } from "./entities.tsx";
@@ -7,26 +8,16 @@ import { LimitsPage } from "./limits.tsx";
 import { NamespaceField } from "./namespace-field.tsx";
 import { NamespacesPage } from "./namespaces.tsx";
 import { useObserved } from "./observable.ts";
-import { Select } from "./parts.tsx";
+import { OverviewPage } from "./overview.tsx";
+import { Button, Link, LinkButton, Select } from "./parts.tsx";
 import { PlansPage } from "./plans.tsx";
 import { RefusalsPage } from "./refusals.tsx";
-import { hrefOf, PAGES, type PageName, type Route } from "./route.ts";
-import { useSession } from "./session.tsx";
+import { hrefOf, MAIN_PAGES, PAGES, type PageName, type PageProps, type Route } from "./route.ts";
+import { useChanges, useEvery, useLoaded, useSession } from "./session.tsx";
+import type { NamespaceShown } from "./shapes.ts";
 import { applyTheme, storedTheme, THEMES, type Theme } from "./theme.ts";
 import { UsagePage } from "./usage.tsx";
-import { plural, whole } from "./words.ts";
-
-const TITLES: Readonly<Record<PageName, string>> = {
-  buckets: "Buckets",
-  refusals: "Refusals",
-  leases: "Leases",
-  usage: "Usage",
-  entities: "Entities",
-  plans: "Plans",
-  limits: "Limits",
-  audit: "Audit",
-  namespaces: "Namespaces",
-};
+import { capitalized, plural, whole } from "./words.ts";
 
 export function Brand() {
   return (
@@ -42,11 +33,12 @@ export function Brand() {
   );
 }
 
-/** What stands around every page: where one is, how the connection stands, and where one can go. */
+/** The frame of every page: the namespace, the state of the connection, and the navigation. */
 export function Shell(props: { readonly route: Route; readonly isReady: boolean; readonly leave: () => void }) {
   const { route, isReady, leave } = props;
   const { me, namespace } = useSession();
   const main = useRef<HTMLElement>(null);
+  const View = PAGE_VIEWS[route.page];
   useTitle(route.page, main);
   return (
     <div class="shell" data-testid="app" data-ready={String(isReady)} data-page={route.page}>
@@ -76,16 +68,17 @@ export function Shell(props: { readonly route: Route; readonly isReady: boolean;
               {me.id === "local" ? "Open to this machine" : `Signed in as ${me.id}`}
             </span>
             {me.id !== "local" && (
-              <button type="button" class="link-button" data-testid="sign-out" onClick={leave}>
+              <LinkButton testid="sign-out" onClick={leave}>
                 Sign out
-              </button>
+              </LinkButton>
             )}
           </p>
         </div>
       </header>
       <main class="main" ref={main} id="main">
+        {me.scopes.includes("read") && <FrozenNote key={namespace} />}
         {me.scopes.includes("read") ? (
-          <Page key={`${namespace} ${JSON.stringify(route)}`} route={route} />
+          <View key={`${namespace} ${JSON.stringify(route)}`} params={route.params} />
         ) : (
           <Unreadable leave={leave} />
         )}
@@ -94,28 +87,40 @@ export function Shell(props: { readonly route: Route; readonly isReady: boolean;
   );
 }
 
-function Page({ route }: { readonly route: Route }) {
-  const { params } = route;
-  switch (route.page) {
-    case "buckets":
-      return <BucketsPage params={params} />;
-    case "refusals":
-      return <RefusalsPage params={params} />;
-    case "leases":
-      return <LeasesPage params={params} />;
-    case "usage":
-      return <UsagePage params={params} />;
-    case "entities":
-      return <EntitiesPage params={params} />;
-    case "plans":
-      return <PlansPage />;
-    case "limits":
-      return <LimitsPage params={params} />;
-    case "audit":
-      return <AuditPage params={params} />;
-    case "namespaces":
-      return <NamespacesPage />;
-  }
+const PAGE_VIEWS: Readonly<Record<PageName, (props: PageProps) => ComponentChild>> = {
+  overview: OverviewPage,
+  buckets: BucketsPage,
+  refusals: RefusalsPage,
+  leases: LeasesPage,
+  usage: UsagePage,
+  entities: EntitiesPage,
+  plans: PlansPage,
+  limits: LimitsPage,
+  audit: AuditPage,
+  namespaces: NamespacesPage,
+};
+
+/** A process far from here may freeze it, which no event tells. */
+const FROZEN_REREAD_MS = 60_000;
+
+/** Says on every page that nothing is taken in the namespace. */
+function FrozenNote() {
+  const { api, path } = useSession();
+  const { value, reload } = useLoaded((signal) => api.get<NamespaceShown>(path, {}, signal), [], "beside");
+  useChanges(/^namespace_/, () => void reload());
+  useEvery(FROZEN_REREAD_MS, () => void reload());
+  const frozen = value?.frozen;
+  return (
+    <div role="status" data-testid="frozen">
+      {frozen !== undefined && (
+        <div class="note frozen">
+          <strong>This namespace is frozen{frozen.reason === undefined ? "." : `: ${frozen.reason}`}</strong>
+          <span>Nothing is taken, topped up or reset in it, whatever access is set.</span>
+          <Link page="namespaces">Namespaces</Link>
+        </div>
+      )}
+    </div>
+  );
 }
 
 function Unreadable({ leave }: { readonly leave: () => void }) {
@@ -127,32 +132,81 @@ function Unreadable({ leave }: { readonly leave: () => void }) {
       <span>
         The token {me.id} has the scopes {me.scopes.join(", ")}; the dashboard needs <code>read</code>.
       </span>
-      <button type="button" class="button" onClick={leave}>
-        Use another token
-      </button>
+      <Button onClick={leave}>Use another token</Button>
     </div>
+  );
+}
+
+/** Lines of the icons that a phone shows above the names. */
+const ICONS: Readonly<Partial<Record<PageName | "more", string>>> = {
+  overview: "M4 4h6v6H4zM14 4h6v6h-6zM4 14h6v6H4zM14 14h6v6h-6z",
+  buckets: "M4 6h16M4 12h11M4 18h6",
+  refusals: "M12 4a8 8 0 1 0 0 16a8 8 0 1 0 0-16zM6.5 6.5l11 11",
+  usage: "M5 20v-9M12 20V5M19 20v-6",
+  limits: "M4 8h9M17 8h3M15 5v6M4 16h3M11 16h9M9 13v6",
+  more: "M5.5 12h.01M12 12h.01M18.5 12h.01",
+};
+
+function Icon({ name }: { readonly name: PageName | "more" }) {
+  const lines = ICONS[name];
+  if (lines === undefined) return null;
+  return (
+    <svg viewBox="0 0 24 24" aria-hidden="true">
+      <path d={lines} stroke-width={name === "more" ? 3 : undefined} />
+    </svg>
   );
 }
 
 function Navigation({ page }: { readonly page: PageName }) {
   const { live } = useSession();
   const count = useObserved(live.refusalCount);
+  const [isOpen, setOpen] = useState(false);
+  const more = useRef<HTMLButtonElement>(null);
+  const id = useId();
+  useEffect(() => setOpen(false), [page]);
+  const others = PAGES.slice(MAIN_PAGES);
+  const link = (name: PageName) => (
+    <li key={name}>
+      <a
+        href={hrefOf(name)}
+        data-testid={`nav-${name}`}
+        aria-current={name === page ? "page" : undefined}
+        onClick={() => setOpen(false)}
+      >
+        <Icon name={name} />
+        <span>{capitalized(name)}</span>
+        {name === "refusals" && count > 0 && (
+          <span class="count" data-testid="refusal-count">
+            {whole(count)}
+            <span class="unseen"> since this page was opened</span>
+          </span>
+        )}
+      </a>
+    </li>
+  );
+  const close = (event: KeyboardEvent) => {
+    if (event.key !== "Escape" || !isOpen) return;
+    setOpen(false);
+    more.current?.focus();
+  };
   return (
-    <nav class="nav" aria-label="Pages">
-      <ul>
-        {PAGES.map((name) => (
-          <li key={name}>
-            <a href={hrefOf(name)} data-testid={`nav-${name}`} aria-current={name === page ? "page" : undefined}>
-              <span>{TITLES[name]}</span>
-              {name === "refusals" && count > 0 && (
-                <span class="count" data-testid="refusal-count">
-                  {whole(count)}
-                  <span class="unseen"> since this page was opened</span>
-                </span>
-              )}
-            </a>
-          </li>
-        ))}
+    <nav class="nav" data-testid="nav" aria-label="Pages" onKeyDown={close}>
+      <ul>{PAGES.slice(0, MAIN_PAGES).map(link)}</ul>
+      <button
+        ref={more}
+        type="button"
+        class="nav-more"
+        data-testid="nav-more"
+        data-current={others.includes(page) ? "true" : undefined}
+        aria-expanded={isOpen}
+        aria-controls={id}
+        onClick={() => setOpen(!isOpen)}
+      >
+        <Icon name="more" />
+        <span>More</span>
+      </button>
+      <ul class="others" id={id} data-open={isOpen ? "true" : undefined}>
+        {others.map(link)}
       </ul>
     </nav>
   );
@@ -173,7 +227,8 @@ function LiveState() {
 
 function ThemeSelect() {
   const [theme, setTheme] = useState<Theme>(storedTheme());
-  const choose = (next: Theme) => {
+  const choose = (value: string) => {
+    const next = THEMES.find((each) => each === value) ?? "auto";
     applyTheme(next);
     setTheme(next);
   };
@@ -183,21 +238,21 @@ function ThemeSelect() {
       <Select
         testid="theme"
         value={theme}
-        options={THEMES.map((value) => ({ value, label: value[0]?.toUpperCase() + value.slice(1) }))}
-        onChange={(value) => choose(THEMES.find((each) => each === value) ?? "auto")}
+        options={THEMES.map((value) => ({ value, label: capitalized(value) }))}
+        onChange={choose}
       />
     </label>
   );
 }
 
-/** Another page is told by its title, and read from its heading on. */
+/** Sets the title of a new page, and moves the focus to its heading. */
 function useTitle(page: PageName, main: { current: HTMLElement | null }): void {
   const { live, namespace } = useSession();
   const count = useObserved(live.refusalCount);
   const isFirst = useRef(true);
   useEffect(() => {
     const refused = count === 0 ? "" : ` (${plural(count, "refusal")})`;
-    document.title = `${TITLES[page]} · ${namespace}${refused} · zae-limiter`;
+    document.title = `${capitalized(page)} · ${namespace}${refused} · zae-limiter`;
   }, [page, namespace, count]);
   useEffect(() => {
     if (!isFirst.current) main.current?.querySelector("h1")?.focus();

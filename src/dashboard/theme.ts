@@ -12,7 +12,7 @@ export function storedTheme(): Theme {
   return THEMES.find((theme) => theme === stored) ?? "auto";
 }
 
-/** The colours in force: what is drawn on a canvas has to be drawn anew when they change. */
+/** The colours in force. A canvas has to be drawn again when they change. */
 export const colours = new Observable<"light" | "dark">("light");
 
 export function applyTheme(theme: Theme): void {
@@ -24,7 +24,7 @@ export function applyTheme(theme: Theme): void {
   read(() => localStorage.setItem(KEY, theme));
 }
 
-/** The token of this tab: gone with it, and never in a URL or a cookie. */
+/** The token of this tab. It is never in a URL or a cookie, and is gone when the tab is closed. */
 export const tokenKeeper = {
   get: (): string | undefined => read(() => sessionStorage.getItem("zae-limiter.token")) ?? undefined,
   set: (token: string): void => void read(() => sessionStorage.setItem("zae-limiter.token", token)),
@@ -36,7 +36,7 @@ export const namespaceKeeper = {
   set: (name: string): void => void read(() => sessionStorage.setItem("zae-limiter.namespace", name)),
 };
 
-/** Storage may be switched off; then nothing is kept, and the page works all the same. */
+/** Uses the storage of the browser. It may be disabled; then nothing is kept. */
 function read<Value>(use: () => Value): Value | undefined {
   try {
     return use();

@@ -4,17 +4,16 @@ import type { BucketRow } from "./bucket-rows.ts";
 import type { Reading } from "./chain-level.tsx";
 import { Dialog } from "./dialog.tsx";
 import { rateOf } from "./level.ts";
-import { numberOf } from "./number-text.ts";
-import { Field } from "./parts.tsx";
-import { useAction, useSession } from "./session.tsx";
-import type { LimitExplanation } from "./shapes.ts";
-import { useLevel } from "./tick.ts";
-import { resourceWords, tokensWords } from "./words.ts";
+import { useLevel } from "./observable.ts";
+import { Field, TextInput } from "./parts.tsx";
+import { useSession } from "./session.tsx";
+import type { Amounts, LimitExplanation } from "./shapes.ts";
+import { numberOf, resourceWords, tokensWords } from "./words.ts";
 
-/** What was given and what of it arrived, by limit. */
+/** Tokens by limit: the amounts that were given, and the part of them that fitted. */
 export interface ToppedUp {
-  readonly given: Readonly<Record<string, number>>;
-  readonly gained: Readonly<Record<string, number>>;
+  readonly given: Amounts;
+  readonly gained: Amounts;
 }
 
 /** Adds tokens to a bucket. */
@@ -24,49 +23,38 @@ export function TopUp(props: {
   readonly onClose: () => void;
 }) {
   const { api, path } = useSession();
-  const { entityId, resource } = props.row;
+  const { row, onDone, onClose } = props;
+  const { entityId, resource } = row;
   // Slots have no balance to fill.
-  const limits = props.row.limits.filter(({ kind }) => kind !== "concurrent");
+  const limits = row.limits.filter(({ kind }) => kind !== "concurrent");
   const [amounts, setAmounts] = useState<Readonly<Record<string, string>>>({});
-  // One key for all attempts of this dialog: pressing twice buys once.
+  // All attempts of this dialog share a key, so that a double click adds the tokens once.
   const key = useRef(newKey());
-  const { isBusy, error, run } = useAction();
   const typed = Object.fromEntries(Object.entries(amounts).filter(([, text]) => text.trim() !== ""));
   const topUp = async () => {
-    const done = await run(async () => {
+    try {
       const given = Object.fromEntries(Object.entries(typed).map(([limit, text]) => [limit, numberOf(limit, text)]));
       const request = { entityId, resource, amounts: given };
-      const { amounts: gained } = await api.sendOnce<{ amounts: ToppedUp["gained"] }>(
-        `${path}/top-up`,
-        key.current,
-        request,
-      );
-      await props.onDone({ given, gained });
-    });
-    if (done) props.onClose();
-    else key.current = newKey();
+      const answer = await api.sendOnce<{ amounts: ToppedUp["gained"] }>(`${path}/top-up`, key.current, request);
+      await onDone({ given, gained: answer.amounts });
+    } catch (thrown) {
+      key.current = newKey();
+      throw thrown;
+    }
   };
   return (
-    <Dialog
-      title="Top up"
-      submit="Top up"
-      {...{ isBusy, error }}
-      isDisabled={Object.keys(typed).length === 0}
-      onSubmit={() => void topUp()}
-      onClose={props.onClose}
-    >
+    <Dialog title="Top up" submit="Top up" isDisabled={Object.keys(typed).length === 0} act={topUp} onClose={onClose}>
       <p>
         Adds tokens to <b class="mono wrap">{entityId}</b> on <b class="wrap">{resourceWords(resource)}</b>. A quota
         keeps the whole amount until its next reset; a limit that refills gains at most up to its capacity.
       </p>
       {limits.map(({ limit }) => (
         <Field key={limit} label={limit}>
-          <input
-            type="text"
-            data-testid="top-up-amount"
+          <TextInput
+            testid="top-up-amount"
             data-limit={limit}
             value={amounts[limit] ?? ""}
-            onInput={(event) => setAmounts({ ...amounts, [limit]: event.currentTarget.value })}
+            onValue={(text) => setAmounts({ ...amounts, [limit]: text })}
           />
         </Field>
       ))}
@@ -74,7 +62,7 @@ export function TopUp(props: {
   );
 }
 
-/** That it succeeded, and what is there now. */
+/** The result of a top-up, with the levels as they are now. */
 export function TopUpDone(
   props: ToppedUp & {
     readonly limits: readonly LimitExplanation[];

@@ -1,13 +1,13 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { isMoney } from "../domain/limits/money-words.ts";
+import { isMoney } from "../domain/limits/durations.ts";
 import { useObserved } from "./observable.ts";
 import type { UsageWindow } from "./shapes.ts";
 import { colours } from "./theme.ts";
-import type { Series } from "./usage-series.ts";
+import { REQUESTS, type Series } from "./usage-series.ts";
 import { short, tokensWords } from "./words.ts";
 
-/** As many as can be told apart; each has a colour of the theme and a line of its own form. */
+/** Each series has a colour and dashes of its own; more could not be told apart. */
 export const SERIES_MAX = 6;
 const DASHES = [[], [6, 4], [2, 3], [10, 4, 2, 4], [12, 3], [4, 2]];
 const HEIGHT = 260;
@@ -59,14 +59,14 @@ export function UsageChart(props: {
   );
 }
 
-/** For those who do not see the picture: who, how much, and when the most. */
+/** Describes the chart for screen readers: the total of each series, and its largest window. */
 function summaryOf({ metric, starts, series, window: span }: Parameters<typeof UsageChart>[0]): string {
   const lines = series.map(({ name, values, total }) => {
     const most = Math.max(...values);
     const at = starts[values.indexOf(most)] ?? 0;
     return `${name}: ${tokensWords(metric, total)} in total, at most ${tokensWords(metric, most)} in the window of ${tick(span, at)}`;
   });
-  const what = metric === "requests" ? "Granted requests" : `${isMoney(metric) ? "Dollars" : "Tokens"} of ${metric}`;
+  const what = metric === REQUESTS ? "Granted requests" : `${isMoney(metric) ? "Dollars" : "Tokens"} of ${metric}`;
   return `${what}, ${span}, over ${starts.length} windows. ${lines.join(". ")}.`;
 }
 
@@ -129,7 +129,7 @@ function windowAt(chart: uPlot): number | undefined {
   return Math.max(0, Math.min(index, starts.length - 2));
 }
 
-/** A canvas does not know the variables of the style, nor what `light-dark()` means at present. */
+/** Resolves a colour of the theme, because a canvas knows neither CSS variables nor `light-dark()`. */
 function colourOf(element: HTMLElement, name: string): string {
   const probe = element.appendChild(document.createElement("i"));
   probe.style.color = `var(${name})`;

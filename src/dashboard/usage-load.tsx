@@ -1,13 +1,12 @@
 import type { Kin } from "../domain/charge/own-usage.ts";
 import type { Api } from "./api.ts";
 import type { Entity, UsageSnapshot, UsageWindow } from "./shapes.ts";
-import { chargedTo } from "./usage-levels.ts";
-import { plural } from "./words.ts";
+import { chargedTo } from "./usage-series.ts";
+import { plural, TOTALS } from "./words.ts";
 
-/** Of one question; more would not be looked at. */
 export const SNAPSHOTS_MAX = 10_000;
 const ENTITIES_MAX = 10_000;
-/** Keys of a project that are asked for, one by one, so many at a time. */
+/** At most this many children are read, `TOGETHER` at a time. */
 const KEYS_MAX = 200;
 const TOGETHER = 8;
 
@@ -21,12 +20,13 @@ export interface UsageQuestion {
 
 interface UsageRead {
   readonly items: readonly UsageSnapshot[];
-  /** There is more than was read. */
+  /** What totals over all resources counted, unless one resource is asked for. */
+  readonly totals: readonly UsageSnapshot[];
   readonly more: boolean;
   readonly kin: Kin;
-  /** All of it is of one entity: there are no levels to be taken apart. */
+  /** True if all usage is of one entity, so that there is one level. */
   readonly isOfOne: boolean;
-  /** How many of those below were not asked for. */
+  /** The number of children that were not read. */
   readonly unread: number;
 }
 
@@ -43,23 +43,30 @@ export async function loadUsage(
   withKeys: boolean,
 ): Promise<UsageRead> {
   const { entityId } = question;
-  const read = (id: string) => api.all<UsageSnapshot>(`${path}/usage`, { ...question, entityId: id }, SNAPSHOTS_MAX);
+  const read = (id: string, resource: string) =>
+    api.all<UsageSnapshot>(`${path}/usage`, { ...question, entityId: id, resource }, SNAPSHOTS_MAX);
   const below = withKeys && entityId !== "" ? chargedTo(entityId, kin) : [];
   const ids = [entityId, ...below.slice(0, KEYS_MAX)];
-  const found: Awaited<ReturnType<typeof read>>[] = [];
-  for (let i = 0; i < ids.length; i += TOGETHER) {
-    found.push(...(await Promise.all(ids.slice(i, i + TOGETHER).map(read))));
-  }
+  const on = async (resource: string) => {
+    const found: Awaited<ReturnType<typeof read>>[] = [];
+    for (let i = 0; i < ids.length; i += TOGETHER) {
+      found.push(...(await Promise.all(ids.slice(i, i + TOGETHER).map((id) => read(id, resource)))));
+    }
+    return { items: found.flatMap(({ items }) => items), more: found.some(({ more }) => more) };
+  };
+  const asked = await on(question.resource);
+  const totals = question.resource === "" ? await on(TOTALS) : { items: [], more: false };
   return {
-    items: found.flatMap(({ items }) => items),
-    more: found.some(({ more }) => more),
+    items: asked.items,
+    totals: totals.items,
+    more: asked.more || totals.more,
     kin,
     isOfOne: entityId !== "" && below.length === 0,
     unread: Math.max(0, below.length - KEYS_MAX),
   };
 }
 
-/** What those have who were not asked for stands with the entity above them. */
+/** Says that the usage of children that were not read is shown with the parent. */
 export function KeysMissing({ count }: { readonly count: number }) {
   if (count === 0) return null;
   return (

@@ -1,35 +1,47 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { depthOf, type Kin } from "../domain/charge/own-usage.ts";
-import { keepAddress } from "./address.ts";
-import { curl } from "./curl.ts";
-import { NameFields } from "./name-fields.tsx";
-import { Empty, ErrorNote, Field, Name, PageHead, Select, useEvery, useSettled } from "./parts.tsx";
-import { useLoaded, useSession } from "./session.tsx";
+import { curl } from "./api.ts";
+import { NameFields, useNames } from "./name-fields.tsx";
+import { Empty, ErrorNote, Field, Form, Name, PageHead, Select } from "./parts.tsx";
+import type { PageProps } from "./route.ts";
+import { keepAddress, useChanges, useEvery, useLoaded, useSession, useSettled } from "./session.tsx";
 import type { UsageSnapshot, UsageWindow } from "./shapes.ts";
 import { SERIES_MAX, UsageChart } from "./usage-chart.tsx";
-import { UsageExport } from "./usage-export.tsx";
-import { type Counted, countedUsage, totalsOf } from "./usage-levels.ts";
 import { KeysMissing, kinOf, loadUsage, SNAPSHOTS_MAX, type UsageQuestion } from "./usage-load.tsx";
-import { RANGES, rangeIn, rangeOf, USAGE_WINDOWS } from "./usage-ranges.ts";
-import { metricsOf, REQUESTS, seriesOf, trimmed } from "./usage-series.ts";
-import { UsageTable } from "./usage-table.tsx";
+import {
+  type Counted,
+  countedUsage,
+  metricsOf,
+  RANGES,
+  REQUESTS,
+  rangeIn,
+  rangeOf,
+  seriesOf,
+  totalsOf,
+  trimmed,
+  USAGE_WINDOWS,
+  WOULD_REFUSE,
+  wouldRefuseIn,
+} from "./usage-series.ts";
+import { UsageExport, UsageTable } from "./usage-table.tsx";
 import { plural, tokensWords, whole } from "./words.ts";
 
 const REREAD_MS = 15_000;
+const TYPING_MS = 300;
 const WINDOWS_MIN = 12;
 
-/** What was used, in a picture and in numbers. */
-export function UsagePage({ params }: { readonly params: Readonly<Record<string, string>> }) {
+/** Usage as a chart and in numbers. */
+export function UsagePage({ params }: PageProps) {
   const session = useSession();
-  const { api, path, live, namespace } = session;
+  const { api, path, namespace } = session;
   const asked = rangeOf(params.window, params.range);
   const [span, setSpan] = useState<UsageWindow>(asked.span);
   const [rangeName, setRangeName] = useState(asked.range.name);
-  const [entity, setEntity] = useState(params.entity ?? "");
-  const [resource, setResource] = useState(params.resource ?? "");
+  const names = useNames(params.entity, params.resource);
   const [split, setSplit] = useState(params.split ?? "");
   const [metric, setMetric] = useState<string>();
-  const [entityId, resourceId] = [useSettled(entity.trim(), 300), useSettled(resource.trim(), 300)];
+  const entityId = useSettled(names.entity.trim(), TYPING_MS);
+  const resourceId = useSettled(names.resource.trim(), TYPING_MS);
   const range = rangeIn(span, rangeName);
   useEffect(() => {
     const isFirst = span === "hourly" && range === RANGES.hourly[0];
@@ -37,21 +49,17 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
     keepAddress("usage", { entity: entityId, resource: resourceId, ...time, split });
   }, [span, range, entityId, resourceId, split]);
 
-  // Who stands below whom changes seldom, and is read again when it does.
+  // The hierarchy is read once, and again when it has changed.
   const kin = useRef<Promise<Kin> | undefined>(undefined);
-  useEffect(
-    () =>
-      live.changes.subscribe(({ action }) => {
-        if (action.startsWith("entity_")) kin.current = undefined;
-      }),
-    [live],
-  );
+  useChanges(/^entity_/, () => {
+    kin.current = undefined;
+  });
   const { value, error, reload } = useLoaded(
     async () => {
       const { starts, toMs } = range.of(Date.now());
       kin.current ??= kinOf(api, path);
       const reading = kin.current.catch((thrown: unknown) => {
-        // What could not be read is asked for again.
+        // A hierarchy that could not be read is asked for again.
         kin.current = undefined;
         throw thrown;
       });
@@ -62,32 +70,31 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
     "main",
   );
   useEvery(REREAD_MS, () => void reload());
-  const names = useLoaded(
-    async () => (await api.get<{ items: readonly string[] }>(`${path}/resources`)).items,
-    [],
-    "beside",
-  );
 
   const all = value?.items ?? [];
   const counted = countedOf(split, value?.isOfOne ?? entityId !== "");
   const items = countedUsage(all, value?.kin ?? new Map(), counted);
-  const metrics = metricsOf(items);
+  const totals = countedUsage(value?.totals ?? [], value?.kin ?? new Map(), counted);
+  const shown = [...items, ...totals];
+  const metrics = metricsOf(shown);
   // Tokens say more than requests; the chosen one stays while it is there.
   const drawn = metrics.find((name) => name === metric) ?? metrics[1] ?? REQUESTS;
-  const starts = trimmed(value?.starts ?? [], items, WINDOWS_MIN);
-  const { series, left } = seriesOf(items, drawn, starts, SERIES_MAX);
+  const starts = trimmed(value?.starts ?? [], shown, WINDOWS_MIN);
+  // A total repeats what its resources have: it is drawn only where they have nothing of it.
+  const isOfTotals = drawn !== REQUESTS && !items.some(({ counters }) => Object.hasOwn(counters, drawn));
+  const { series, left } = seriesOf(isOfTotals ? totals : items, drawn, starts, SERIES_MAX);
   const file = ["usage", namespace, entityId, resourceId, span, range.name].filter((part) => part !== "").join("-");
   return (
     <>
       <PageHead title="Usage" note="Net tokens and granted requests, by window (UTC).">
-        {items.length > 0 && <UsageExport items={items} name={file.replaceAll(/[^\w.@-]+/g, "_")} />}
+        {shown.length > 0 && <UsageExport items={shown} name={file.replaceAll(/[^\w.@-]+/g, "_")} />}
       </PageHead>
-      <form class="filters" onSubmit={(event) => event.preventDefault()}>
+      <Form class="filters">
         <Field label="Window">
           <Select
             testid="usage-window"
             value={span}
-            options={USAGE_WINDOWS.map((each) => ({ value: each, label: each }))}
+            options={USAGE_WINDOWS}
             onChange={(next) => {
               setSpan(next as UsageWindow);
               setRangeName(rangeIn(next as UsageWindow, undefined).name);
@@ -102,15 +109,7 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
             onChange={setRangeName}
           />
         </Field>
-        <NameFields
-          id="usage"
-          none="all"
-          entity={entity}
-          onEntity={setEntity}
-          resource={resource}
-          onResource={setResource}
-          resources={names.value}
-        />
+        <NameFields id="usage" none="all" names={names} />
         <Field label="Counted">
           <Select
             testid="usage-split"
@@ -121,26 +120,31 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
         </Field>
         {metrics.length > 1 && (
           <Field label="Drawn">
-            <Select
-              testid="usage-metric"
-              value={drawn}
-              options={metrics.map((name) => ({ value: name, label: name }))}
-              onChange={setMetric}
-            />
+            <Select testid="usage-metric" value={drawn} options={metrics} onChange={setMetric} />
           </Field>
         )}
-      </form>
+      </Form>
       <ErrorNote error={error} />
-      {value !== undefined && items.length === 0 && (
+      {value !== undefined && shown.length === 0 && (
         <Empty title="No usage in this time" command={curl(session, "GET", `${path}/usage?window=${span}`, undefined)}>
           {entityId === "" && resourceId === ""
-            ? "Usage appears after the first granted request; where totals alone count, under the resource *. The same from a program:"
-            : "No usage of this entity and resource. Usage of totals is under the resource *. Remove the filter, choose a longer range, or request everything:"}
+            ? "Usage appears after the first granted request. The same from a program:"
+            : "No usage of this entity and resource. Remove the filter, choose a longer range, or request everything:"}
         </Empty>
       )}
-      {value !== undefined && items.length > 0 && (
+      {value !== undefined && shown.length > 0 && (
         <>
-          <Totals items={items} names={metrics} />
+          <div class="all-totals">
+            {items.length > 0 && <Totals items={items} names={metricsOf(items)} testid="usage-totals" />}
+            {totals.length > 0 && (
+              <Totals
+                items={totals}
+                names={metricsOf(totals).slice(1)}
+                title={items.length > 0 ? "All resources together" : undefined}
+                testid={items.length > 0 ? "usage-all-resources" : "usage-totals"}
+              />
+            )}
+          </div>
           <p class="filter-note" data-testid="usage-note">
             {noteOf(counted, entityId, split)}
           </p>
@@ -157,7 +161,7 @@ export function UsagePage({ params }: { readonly params: Readonly<Record<string,
               the rest.
             </p>
           )}
-          <UsageTable key={`${span} ${entityId} ${resourceId} ${split}`} items={items} metrics={metrics} span={span} />
+          <UsageTable key={`${span} ${entityId} ${resourceId} ${split}`} items={shown} metrics={metrics} span={span} />
         </>
       )}
     </>
@@ -170,7 +174,7 @@ const KEY_OPTIONS = [
 ];
 
 function countedOf(split: string, isOfOne: boolean): Counted {
-  // Of one entity there is one level.
+  // The usage of one entity is at one level.
   if (isOfOne) return "all";
   return split === "all" || /^level-\d+$/.test(split) ? (split as Counted) : "once";
 }
@@ -195,18 +199,34 @@ function noteOf(counted: Counted, entityId: string, split: string): string {
   return "Everything charged to the entities of this level.";
 }
 
-function Totals({ items, names }: { readonly items: readonly UsageSnapshot[]; readonly names: readonly string[] }) {
+function Totals(props: {
+  readonly items: readonly UsageSnapshot[];
+  readonly names: readonly string[];
+  readonly title?: string | undefined;
+  readonly testid: string;
+}) {
+  const { items, names, title, testid } = props;
   const { requests, tokens } = totalsOf(items);
+  const wouldRefuse = items.reduce((sum, item) => sum + wouldRefuseIn(item), 0);
   return (
-    <dl class="totals" data-testid="usage-totals">
-      {names.map((name) => (
-        <div key={name}>
-          <dt>
-            <Name text={name} />
-          </dt>
-          <dd>{name === REQUESTS ? whole(requests) : tokensWords(name, tokens.get(name) ?? 0)}</dd>
-        </div>
-      ))}
-    </dl>
+    <section data-testid={testid}>
+      {title !== undefined && <h2 class="totals-title">{title}</h2>}
+      <dl class="totals">
+        {names.map((name) => (
+          <div key={name}>
+            <dt>
+              <Name text={name} />
+            </dt>
+            <dd>{name === REQUESTS ? whole(requests) : tokensWords(name, tokens.get(name) ?? 0)}</dd>
+          </div>
+        ))}
+        {wouldRefuse > 0 && (
+          <div>
+            <dt>{WOULD_REFUSE}</dt>
+            <dd>{whole(wouldRefuse)}</dd>
+          </div>
+        )}
+      </dl>
+    </section>
   );
 }

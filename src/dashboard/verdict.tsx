@@ -1,20 +1,19 @@
 import { useState } from "preact/hooks";
 import type { KeptRefusals } from "./kept-refusals.ts";
 import type { Refusal } from "./live.ts";
-import { numberIn } from "./number-text.ts";
+import { useTicking } from "./observable.ts";
 import type { Explained } from "./shapes.ts";
-import { useTicking } from "./tick.ts";
-import { amountsText, TOTALS, timeWords, tokensWords, waitWords, whole } from "./words.ts";
+import { amountsText, numberIn, TOTALS, timeWords, tokensWords, waitWords, whole } from "./words.ts";
 
-/** What was refused last: heard of with its amounts, or kept by the store without them. */
+/** The last refusal: from an event, with its amounts, or from the store, without them. */
 export type LastRefused =
   | { readonly by: "heard"; readonly refusal: Refusal }
   | { readonly by: "kept"; readonly kept: KeptRefusals; readonly isLeast: boolean };
 
-/** Whether a request would be granted, and what stands in its way. */
+/** Says whether a request would be granted, and which limit refuses it. */
 export function Verdict(props: {
   readonly value: Explained;
-  /** What the limit in the way has left now. */
+  /** The tokens that the refusing limit has left now. */
   readonly left: number | undefined;
   /** When the explanation was read, on the page's clock. */
   readonly readAtMs: number;
@@ -25,23 +24,30 @@ export function Verdict(props: {
 }) {
   const { value, left, readAtMs, refused, measures, amountOf, setAmount } = props;
   const { outcome, reason, primary, retryAfterMs } = value;
+  // The level goes on while the answer is asked for again.
+  const fitsByNow =
+    outcome === "refused" &&
+    primary !== undefined &&
+    left !== undefined &&
+    left - (primary.floor ?? 0) >= primary.requested;
   const words = {
     granted: "Would be granted.",
-    refused:
-      primary === undefined
+    refused: fitsByNow
+      ? "Would fit by now."
+      : primary === undefined
         ? "Would be refused."
         : `Would be refused by ${limitWords(primary.limit, primary.entityId, primary.resource === TOTALS)}.`,
     disabled: "Disabled.",
     never: "Can never be granted.",
   }[outcome];
-  // It is waited for as long as one looks at it.
+  // The wait gets shorter while it is shown.
   const waitMs = useTicking(
     (nowMs) => (retryAfterMs === null ? null : Math.max(1, retryAfterMs - Math.max(0, nowMs - readAtMs))),
     outcome === "refused" && retryAfterMs !== null,
   );
   const available = left ?? primary?.available ?? 0;
   return (
-    <div class="verdict" data-outcome={outcome} data-testid="explain-outcome">
+    <div class="verdict" data-outcome={fitsByNow ? "asking" : outcome} data-testid="explain-outcome">
       <p>
         <strong class="wrap">{words}</strong>{" "}
         {outcome === "refused" && primary !== undefined ? (
@@ -49,7 +55,10 @@ export function Verdict(props: {
             {available < 0
               ? `It is ${tokensWords(primary.limit, -available)} in debt`
               : `It has ${tokensWords(primary.limit, available)} left`}
-            ; requested: {tokensWords(primary.counts, primary.requested)}. It fits in {waitWords(waitMs)}.
+            ; requested: {tokensWords(primary.counts, primary.requested)}.{" "}
+            {fitsByNow
+              ? "Asking again…"
+              : `It fits in ${primary.kind === "concurrent" ? "at most " : ""}${waitWords(waitMs)}.`}
           </span>
         ) : (
           reason !== undefined && <span class="wrap">{reason}</span>
@@ -95,7 +104,7 @@ function keptWords({ last, count }: KeptRefusals, isLeast: boolean): string {
   return `${said} Amounts are not stored${isLeast ? "; the fields show the least that would be refused now" : ""}.`;
 }
 
-/** What is typed stays while the numbers around it move; it is asked for when the field is left. */
+/** A field whose text stays while numbers around it change. Leaving it asks about its amount. */
 function AmountField(props: {
   readonly measure: string;
   readonly amount: number;

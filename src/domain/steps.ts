@@ -15,7 +15,7 @@ export function* waitFor<Value>(value: Value | Promise<Value>): Steps<Value> {
   return value instanceof Promise ? ((yield value) as Value) : value;
 }
 
-/** What `next` makes of a value: at once where that is there, and once it is otherwise. */
+/** Calls `next` with a value: at once where it is there, and otherwise once it is. */
 export function andThen<Value, Next>(
   value: Value | Promise<Value>,
   next: (value: Value) => Next | Promise<Next>,
@@ -38,7 +38,7 @@ function rejected(error: unknown): Promise<never> {
   return Promise.reject(error);
 }
 
-/** The same; what they throw goes to `failed`, which costs less than a `catch` on the promise of every call. */
+/** Runs steps to their end. What they throw goes to `failed`, which costs less than a `catch` on the promise of every call. */
 export async function runAsyncOr<Value>(
   steps: Steps<Value>,
   failed: (error: unknown) => Promise<Value>,

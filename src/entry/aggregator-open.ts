@@ -6,10 +6,8 @@ import { clockFrom, settle, steadyMs, systemClock } from "../adapters/system/clo
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import { Aggregator } from "../aggregator/aggregator.ts";
-import { parseArchiveLocation } from "../aggregator/archive-location.ts";
 import { checkLogLevel, type LogLevel } from "../aggregator/log.ts";
-import type { ObjectStore } from "../aggregator/objects.ts";
-import { openS3 } from "../aggregator/s3-objects.ts";
+import { type ObjectStore, openS3, parseArchiveLocation } from "../aggregator/objects.ts";
 import { checkSnapshots, type SnapshotWindow } from "../aggregator/snapshots.ts";
 import { ValidationError } from "../domain/names/errors.ts";
 import { shown } from "../domain/names/names.ts";

@@ -9,10 +9,9 @@ import type { Follower } from "../aggregator/follow.ts";
 import type { AggregatorAnswer, AggregatorContext, AggregatorEvent } from "../aggregator/handler.ts";
 import type { LogLevel } from "../aggregator/log.ts";
 import type { MetricName } from "../aggregator/metrics.ts";
-import { eventsOf } from "../aggregator/read-archive.ts";
-import { Receipts } from "../aggregator/receipts.ts";
+import { eventsOf, type VerifiedDay, verifyArchive as verifyDays } from "../aggregator/read-archive.ts";
 import type { SweepReport } from "../aggregator/sweep.ts";
-import { type VerifiedDay, verifyArchive as verifyDays } from "../aggregator/verify-archive.ts";
+import { Receipts } from "../aggregator/write-archive.ts";
 import { ValidationError } from "../domain/names/errors.ts";
 import { type AggregatorOptions, type ArchivePlace, openAggregator, openObjects } from "./aggregator-open.ts";
 import type { DynamoTable } from "./dynamodb.ts";
@@ -23,10 +22,10 @@ export type { AggregatorAnswer, AggregatorContext, AggregatorEvent, BatchAnswer 
 export type { LogLevel } from "../aggregator/log.ts";
 export type { MetricName } from "../aggregator/metrics.ts";
 export { type ArchiveObject, type ArchivePlan, planArchive } from "../aggregator/plan-archive.ts";
+export type { VerifiedDay } from "../aggregator/read-archive.ts";
 export type { SnapshotWindow } from "../aggregator/snapshots.ts";
-export type { StreamRecord } from "../aggregator/stream-record.ts";
+export type { StreamRecord } from "../aggregator/stream-source.ts";
 export type { SweepReport } from "../aggregator/sweep.ts";
-export type { VerifiedDay } from "../aggregator/verify-archive.ts";
 export type { AggregatorOptions, ArchivePlace } from "./aggregator-open.ts";
 
 /** A function for Lambda. */

@@ -1,3 +1,3 @@
 export type { LimitModelOptions, ModelCallInfo } from "../llm/adapter-options.ts";
 export { limitAnthropic } from "../llm/anthropic.ts";
-export { refusalOf } from "../llm/refused-response.ts";
+export { refusalOf } from "../llm/limited-http.ts";

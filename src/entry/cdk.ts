@@ -1,6 +1,6 @@
-import { fileURLToPath } from "node:url";
 import type { Construct } from "constructs";
 import { RateLimiterConstruct, type RateLimiterProps } from "../cdk/rate-limiter.ts";
+import { builtZip } from "./lambda-code.ts";
 import { parseManifest } from "./manifest.ts";
 
 export type { GrantOptions, LimitsOptions, OwnKey, OwnTable, RateLimiterProps } from "../cdk/rate-limiter.ts";
@@ -17,11 +17,6 @@ export type { Manifest } from "../manifest/manifest.ts";
  */
 export class RateLimiter extends RateLimiterConstruct {
   constructor(scope: Construct, id: string, props: RateLimiterProps = {}) {
-    super(scope, id, props, { codeFolder: CODE_FOLDER, parse: parseManifest });
+    super(scope, id, props, { code: builtZip, parse: parseManifest });
   }
 }
-
-/** Beside the built files; in a clone, where `npm run build` puts it. */
-const CODE_FOLDER = fileURLToPath(
-  new URL(import.meta.url.endsWith(".ts") ? "../../dist/lambda" : "../lambda", import.meta.url),
-);

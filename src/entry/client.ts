@@ -2,8 +2,7 @@ import { systemClock } from "../adapters/system/clock.ts";
 import { ClientLimiter } from "../client/client.ts";
 import type { ClientOptions } from "../client/options.ts";
 
-export type { ClientOptions } from "../client/options.ts";
-export type { ClientRequest } from "../client/request.ts";
+export type { ClientOptions, ClientRequest } from "../client/options.ts";
 
 /**
  * The limiter of a running service, over HTTP. It has the methods, the leases and the errors of a `RateLimiter`, and

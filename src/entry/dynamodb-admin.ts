@@ -1,7 +1,7 @@
-import { CapacityClient } from "../adapters/dynamodb/capacity-client.ts";
+import { CapacityClient } from "../adapters/dynamodb/client.ts";
+import { failingFast } from "../adapters/dynamodb/retry-policy.ts";
 import { type Connection, connect } from "../adapters/dynamodb/store-connect.ts";
-import type { TableAdmin } from "../adapters/dynamodb/table-admin.ts";
-import { failingFast } from "../adapters/dynamodb/unreachable.ts";
+import { setUpTable, type TableAdmin } from "../adapters/dynamodb/table-admin.ts";
 import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { systemChannel } from "../adapters/system/events.ts";
@@ -43,4 +43,9 @@ export async function connectionOf(
   const way = { region, endpoint, credentials, client, given, profile, local: systemClock, steadyMs };
   const connection = await connect(way);
   return { ...connection, client: new CapacityClient(connection.client, systemChannel("consumedCapacity")) };
+}
+
+/** Makes a table that others made one of ours, for the provisioner and for `init`. Throws with what it lacks. False: it was one already. */
+export function setUpMadeTable(options: DynamoTable): Promise<boolean> {
+  return administered(options, (admin) => setUpTable(admin, { needsExpiry: true }));
 }

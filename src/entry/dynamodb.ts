@@ -1,11 +1,10 @@
-import { inspectTable as inspectWith, type TableInspection } from "../adapters/dynamodb/inspect-table.ts";
+import { inspectTable as inspectWith, type TableInspection, tableNames } from "../adapters/dynamodb/inspect-table.ts";
 import { openDynamo as openWith } from "../adapters/dynamodb/store.ts";
 import {
   createTable as createWith,
   deleteTable as deleteWith,
   setUpTable as setUpWith,
 } from "../adapters/dynamodb/table-admin.ts";
-import { tableNames } from "../adapters/dynamodb/table-names.ts";
 import { settle, systemClock } from "../adapters/system/clock.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { Store } from "../ports/store.ts";

@@ -1,6 +1,6 @@
 // The stack on AWS without the command: its template, its policies, the code of its functions.
 
-export type { LambdaZip } from "../infra/lambda-zip.ts";
+export type { LambdaZip } from "../infra/functions.ts";
 export type { Attribute, Json, Reference, Resource, Resources, Substitution, Text } from "../infra/parts.ts";
 export {
   type PolicyDocument,

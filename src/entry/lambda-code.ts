@@ -1,11 +1,11 @@
 import { existsSync, readFileSync } from "node:fs";
 import { LimiterError } from "../domain/names/errors.ts";
-import { type LambdaZip, lambdaZip } from "../infra/lambda-zip.ts";
+import { type LambdaZip, lambdaZip } from "../infra/functions.ts";
 
 /** A function of the stack. */
 export type LambdaName = "aggregator" | "provisioner";
 
-/** The code of a function, to be uploaded: `index.mjs`, which exports `handler`. */
+/** The code of a function, to be uploaded: `index.mjs`, which exports `handler`, and the files that it imports. */
 export async function lambdaCode(name: LambdaName): Promise<LambdaZip> {
   return lambdaZip(isBuilt() ? builtZip(name) : await freshZip(name));
 }
@@ -14,8 +14,13 @@ function isBuilt(): boolean {
   return !import.meta.url.endsWith(".ts");
 }
 
-function builtZip(name: LambdaName): Uint8Array {
-  const file = new URL(`../lambda/${name}.zip`, import.meta.url);
+/** The code of a function as `npm run build` has written it: the part with which both zips begin, and the rest of this one. */
+export function builtZip(name: LambdaName): Uint8Array {
+  return Buffer.concat([partOf("shared", name), partOf(name, name)]);
+}
+
+function partOf(part: string, name: LambdaName): Uint8Array {
+  const file = new URL(`${isBuilt() ? ".." : "../../dist"}/lambda/${part}.part`, import.meta.url);
   if (existsSync(file)) return readFileSync(file);
   throw new LimiterError(
     "code_missing",
@@ -24,16 +29,17 @@ function builtZip(name: LambdaName): Uint8Array {
 }
 
 /** In a clone of the repository nothing is built: the code is made of the sources as they are, once a process. */
-function freshZip(name: LambdaName): Promise<Uint8Array> {
-  const made = fresh.get(name) ?? bundled(name);
-  fresh.set(name, made);
-  return made;
+async function freshZip(name: LambdaName): Promise<Uint8Array> {
+  fresh ??= bundled();
+  return (await fresh)[name];
 }
 
-const fresh = new Map<LambdaName, Promise<Uint8Array>>();
+type Zips = Readonly<Record<LambdaName, Uint8Array>>;
 
-async function bundled(name: LambdaName): Promise<Uint8Array> {
+let fresh: Promise<Zips> | undefined;
+
+async function bundled(): Promise<Zips> {
   const script = new URL("../../scripts/bundle-lambda.ts", import.meta.url).href;
-  const { zippedFunction } = (await import(script)) as { zippedFunction(name: LambdaName): Promise<Uint8Array> };
-  return zippedFunction(name);
+  const { zippedFunctions } = (await import(script)) as { zippedFunctions(): Promise<Zips> };
+  return zippedFunctions();
 }

@@ -1,17 +1,16 @@
+import { failingFast } from "../adapters/dynamodb/retry-policy.ts";
 import { connect } from "../adapters/dynamodb/store-connect.ts";
-import { failingFast } from "../adapters/dynamodb/unreachable.ts";
 import { steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
-import { makeBackup, wayBackOf } from "../migrate/backup.ts";
 import { abortMigration, type MigrationReport, migrateTable, planMigration } from "../migrate/migrate.ts";
-import { MigratedTable } from "../migrate/table.ts";
+import { MigratedTable, makeBackup, wayBackOf } from "../migrate/table.ts";
 import type { DynamoTable } from "./dynamodb.ts";
 import { calendar } from "./limits.ts";
 import { packageVersion } from "./package-version.ts";
 
-export type { WayBack } from "../migrate/backup.ts";
 export type { MigrationReport, MigrationStep } from "../migrate/migrate.ts";
+export type { WayBack } from "../migrate/table.ts";
 
 /** Which table, and what is to be done with it. */
 export interface MigrationOptions extends DynamoTable {

@@ -1,9 +1,11 @@
-export { type NestModuleOptions, RateLimitGuard, RateLimitModule } from "../middleware/nest.ts";
 export {
   CurrentLease,
+  type NestModuleOptions,
   type NestRateLimitOptions,
   type NestRequest,
   RateLimit,
+  RateLimitGuard,
+  RateLimitModule,
   SkipRateLimit,
-} from "../middleware/nest-decorators.ts";
+} from "../middleware/nest.ts";
 export type { ClosedRequest, RateLimitOptions, RefusedRequest, RequestOutcome } from "../middleware/options.ts";

@@ -1,10 +1,10 @@
 import { openMemory as openWith } from "../adapters/memory/store.ts";
-import { systemTurns } from "../adapters/system/turns.ts";
+import { systemTurns } from "../adapters/system/clock.ts";
 import { MEMORY_RETENTION } from "../domain/config/retention.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import type { Store } from "../ports/store.ts";
 import { calendar } from "./limits.ts";
-import { type RetentionOptions, retentionOf } from "./retention.ts";
+import { type RetentionOptions, storeRetention } from "./retention.ts";
 
 // Apart from the limiter in memory, for bundles that have a store and no limiter.
 
@@ -17,7 +17,7 @@ const RETENTION = new KnownNames<RetentionOptions>({ usage: true, auditKeepMs: t
 export function openMemory(options: RetentionOptions = {}): Store {
   return openWith(
     calendar,
-    retentionOf(RETENTION.check(options, "The options of openMemory"), MEMORY_RETENTION),
+    storeRetention(RETENTION.check(options, "The options of openMemory"), MEMORY_RETENTION),
     systemTurns,
   );
 }

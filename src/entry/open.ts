@@ -1,23 +1,21 @@
 import { openMemory } from "../adapters/memory/store.ts";
-import { clockFrom, systemClock } from "../adapters/system/clock.ts";
-import { systemDigest } from "../adapters/system/digest.ts";
-import { environment, fromEnvironment } from "../adapters/system/environment.ts";
+import { clockFrom, systemClock, systemTurns } from "../adapters/system/clock.ts";
+import { environment, fromEnvironment, systemWarnings } from "../adapters/system/environment.ts";
 import { observableEvents } from "../adapters/system/events.ts";
-import { systemRandom } from "../adapters/system/random.ts";
-import { systemTurns } from "../adapters/system/turns.ts";
-import { systemWarnings } from "../adapters/system/warnings.ts";
+import { systemDigest, systemRandom } from "../adapters/system/random.ts";
 import type { OutageShareOption } from "../domain/config/config.ts";
-import { DEFAULT_NAMESPACE } from "../domain/config/namespace.ts";
+import { DEFAULT_NAMESPACE, type Namespace } from "../domain/config/namespace.ts";
 import { MEMORY_RETENTION } from "../domain/config/retention.ts";
 import { ValidationError } from "../domain/names/errors.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import { checkNamespace, shown } from "../domain/names/names.ts";
+import { pagesOf } from "../domain/names/paging.ts";
 import { namespaceMissing } from "../engine/limiter/namespaces.ts";
 import type { EngineDeps, Settings } from "../engine/limiter/settings.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
 import { calendar } from "./limits.ts";
-import { refuseRetention, retentionOf } from "./retention.ts";
+import { countsCallers, refuseRetention, retentionOf } from "./retention.ts";
 import {
   OPEN_OPTIONS,
   type OpenOptions,
@@ -59,8 +57,9 @@ export async function prepare(
   checkChoice("unknownEntities", options.unknownEntities, ["allow", "refuse"]);
   checkChoice("unnamedLimits", options.unnamedLimits, ["allow", "warn", "refuse"]);
   checkChoice("durability", options.durability, ["normal", "full"]);
-  for (const name of ["create", "strict", "coalesce", "countRefusals", "sharedTable", "exact"] as const)
+  for (const name of ["create", "strict", "coalesce", "countRefusals", "refusalLog", "sharedTable", "exact"] as const)
     checkChoice(name, options[name], [true, false]);
+  const countCallers = countsCallers(options);
   const given = options.clock === undefined ? undefined : clockFrom(checkClock(options.clock));
   const store = await openStore(
     options.store === undefined ? storeOfEnvironment(environment()) : options.store,
@@ -69,7 +68,7 @@ export async function prepare(
   );
   try {
     const clock = clockOf(store, given, options);
-    const found = await store.namespaces.get(namespace);
+    const found = (await store.namespaces.get(namespace)) ?? (await beingCopied(store, namespace));
     if (found === undefined) throw namespaceMissing(namespace);
     return {
       deps: {
@@ -93,6 +92,8 @@ export async function prepare(
         unknownEntities,
         unnamedLimits,
         countRefusals: options.countRefusals ?? true,
+        refusalLog: options.refusalLog ?? true,
+        countCallers,
         bucketsMax: BUCKETS_MAX,
       },
     };
@@ -101,6 +102,18 @@ export async function prepare(
     if (typeof options.store !== "object") await store.close();
     throw error;
   }
+}
+
+/**
+ * A namespace that a copy fills, so that there is a limiter with which the copy can go on: no tokens can be taken there. It is looked for
+ * only where there is no other of the name.
+ */
+async function beingCopied({ namespaces }: Store, name: string): Promise<Namespace | undefined> {
+  for await (const { items } of pagesOf((from) => namespaces.listOrphans({ limit: 100, ...from }))) {
+    const found = items.find((orphan) => orphan.status === "copying" && orphan.name === name);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /** Where a store is that others of this process may open too; undefined: nobody else has it. */

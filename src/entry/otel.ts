@@ -1,12 +1,10 @@
 import { metrics } from "@opentelemetry/api";
 import { systemClock } from "../adapters/system/clock.ts";
 import { CHANNELS } from "../adapters/system/events.ts";
-import { type Instrumentation, startInstruments } from "../otel/instrument.ts";
-import { type InstrumentOptions, settingsOf } from "../otel/options.ts";
+import { type Instrumentation, type InstrumentOptions, settingsOf, startInstruments } from "../otel/instrument.ts";
 import { packageVersion } from "./package-version.ts";
 
-export type { Instrumentation } from "../otel/instrument.ts";
-export type { InstrumentOptions } from "../otel/options.ts";
+export type { Instrumentation, InstrumentOptions } from "../otel/instrument.ts";
 
 /**
  * Makes OpenTelemetry metrics, and spans if a tracer provider is given, of every limiter of this process. Call it once,

@@ -1,10 +1,9 @@
 import { addressOf, nameOf } from "../adapters/postgres/address.ts";
 import { Connection } from "../adapters/postgres/connection.ts";
-import { grants, quoted } from "../adapters/postgres/grants.ts";
 import { inspectSchema, type SchemaInspection, schemasOfOurs, serverNow } from "../adapters/postgres/inspect.ts";
-import { schemaVersion } from "../adapters/postgres/migrations.ts";
-import { openPools } from "../adapters/postgres/pools.ts";
-import type { GrantedRoles } from "../adapters/postgres/rights.ts";
+import { grants, quoted, schemaVersion } from "../adapters/postgres/migrations.ts";
+import type { GrantedRoles } from "../adapters/postgres/schema.ts";
+import { openPool } from "../adapters/postgres/sessions.ts";
 import { systemClock } from "../adapters/system/clock.ts";
 
 /** Which server and schema, and how long a statement may take. */
@@ -64,9 +63,9 @@ async function asking<Answer>(
   work: (connection: Connection) => Promise<Answer>,
 ): Promise<Answer> {
   const address = addressOf(url);
-  const sessions = await openPools(address, 1, timeoutMs);
+  const session = (await openPool(address, { poolMax: 1, poolIdleMs: timeoutMs, timeoutMs })).session("others");
   const about = { name: nameOf(address), schema: address.schema, adminTimeoutMs: timeoutMs };
-  const connection = new Connection({ ...about, ...sessions });
+  const connection = new Connection({ ...about, takes: session, others: session });
   try {
     return await work(connection);
   } finally {

@@ -1,22 +1,19 @@
 import { addressOf, checkSchema, nameOf, postgresUrlOf, SCHEMA_DEFAULT } from "../adapters/postgres/address.ts";
 import { Connection, type PostgresClient } from "../adapters/postgres/connection.ts";
-import { openPools } from "../adapters/postgres/pools.ts";
-import { ClientSession } from "../adapters/postgres/sessions.ts";
+import { ClientSession, openPool } from "../adapters/postgres/sessions.ts";
 import { openStore } from "../adapters/postgres/store.ts";
-import { after, clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
-import { systemDigest } from "../adapters/system/digest.ts";
+import { after, clockFrom, steadyMs, systemClock, systemTurns } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
-import { systemRandom } from "../adapters/system/random.ts";
-import { systemTurns } from "../adapters/system/turns.ts";
+import { systemDigest, systemRandom } from "../adapters/system/random.ts";
 import { FILE_RETENTION } from "../domain/config/retention.ts";
 import { ValidationError } from "../domain/names/errors.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import { shown } from "../domain/names/names.ts";
-import { leaseForm } from "../leases/draft-form.ts";
+import { leaseForm } from "../leases/record-of.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
 import { calendar } from "./limits.ts";
-import { type RetentionOptions, retentionOf } from "./retention.ts";
+import { type RetentionOptions, storeRetention } from "./retention.ts";
 
 export type { PostgresClient } from "../adapters/postgres/connection.ts";
 export type { RetentionOptions } from "./retention.ts";
@@ -36,8 +33,10 @@ export interface PostgresStoreOptions extends RetentionOptions {
   readonly create?: boolean;
   /** What a crash of the server may take away: nothing (`"full"`), or the last moments (`"normal"`). Default: `"full"`. */
   readonly durability?: "normal" | "full";
-  /** With `url`: how many connections are opened at most. One of several is kept for what is no take. Default: 4. */
+  /** With `url`: how many connections are opened at most, as they are needed. Takes never use all of several. Default: 4. */
   readonly poolMax?: number;
+  /** With `url`: a connection that nobody uses is closed after so many ms. Default: 600,000 (10 minutes). */
+  readonly poolIdleMs?: number;
   /** Whether calls that are under way at the same time share one transaction. Default: `true`. */
   readonly coalesce?: boolean;
   /** How long reads and changes outside of requests may take, in ms. Default: 10,000. */
@@ -47,7 +46,16 @@ export interface PostgresStoreOptions extends RetentionOptions {
 }
 
 const POSTGRES_STORE = new KnownNames<PostgresStoreOptions>({
-  ...{ url: true, client: true, schema: true, create: true, durability: true, poolMax: true, coalesce: true },
+  ...{
+    url: true,
+    client: true,
+    schema: true,
+    create: true,
+    durability: true,
+    poolMax: true,
+    poolIdleMs: true,
+    coalesce: true,
+  },
   ...{ adminTimeoutMs: true, clock: true, usage: true, auditKeepMs: true },
 });
 
@@ -65,7 +73,7 @@ export async function openPostgres(options: PostgresStoreOptions): Promise<Store
   return openStore({
     ...{ connection, laneCount, create, durability, coalesce, adminTimeoutMs, calendar, steadyMs, after },
     ...{ turns: systemTurns, digest: systemDigest, random: systemRandom },
-    retention: retentionOf(options, FILE_RETENTION),
+    retention: storeRetention(options, FILE_RETENTION),
     leaseForm: leaseForm(calendar),
     clock: clock === undefined ? { kind: "kept", local: systemClock } : { kind: "given", clock: clockFrom(clock) },
   });
@@ -75,7 +83,7 @@ async function connected(
   options: PostgresStoreOptions,
   adminTimeoutMs: number,
 ): Promise<{ readonly connection: Connection; readonly laneCount: number }> {
-  const { client, schema, poolMax } = options;
+  const { client, schema, poolMax, poolIdleMs = POOL_IDLE_DEFAULT_MS } = options;
   if (client !== undefined) {
     if (typeof client?.query !== "function") {
       throw new ValidationError(
@@ -85,6 +93,7 @@ async function connected(
     }
     if (options.url !== undefined) throw both("url");
     if (poolMax !== undefined) throw both("poolMax");
+    if (options.poolIdleMs !== undefined) throw both("poolIdleMs");
     const session = new ClientSession(client);
     const own = checkSchema(schema ?? SCHEMA_DEFAULT);
     const name = `postgres://client?schema=${own}`;
@@ -104,19 +113,35 @@ async function connected(
   if (!Number.isSafeInteger(connections) || connections < 1) {
     throw new ValidationError("option_invalid", `poolMax is ${shown(poolMax)}; give a whole number, at least 1.`);
   }
-  const sessions = await openPools(address, connections, adminTimeoutMs);
+  if (!Number.isSafeInteger(poolIdleMs) || poolIdleMs < 1) {
+    throw new ValidationError(
+      "option_invalid",
+      `poolIdleMs is ${shown(poolIdleMs)}; give a whole number of ms, at least 1.`,
+    );
+  }
+  const pool = await openPool(address, { poolMax: connections, poolIdleMs, timeoutMs: adminTimeoutMs });
+  const sides = { takes: pool.session("takes"), others: pool.session("others") };
+  // A command ends before it would be worth it.
+  const warmed = connections < WARMED_FROM ? {} : { warmBy: pool.warmBy.bind(pool) };
+  const grown = { othersMax: Math.ceil(connections / 2), ...warmed };
   return {
-    connection: new Connection({ name: nameOf(address), schema: address.schema, ...sessions, adminTimeoutMs }),
+    connection: new Connection({ name: nameOf(address), schema: address.schema, ...sides, ...grown, adminTimeoutMs }),
     laneCount: Math.max(1, connections - 1),
   };
 }
 
 const POOL_DEFAULT = 4;
 
+/** Longer than the pauses of most services: the first take of a connection costs the server as much as twenty others. */
+const POOL_IDLE_DEFAULT_MS = 600_000;
+
+/** The connections of a smaller pool are not prepared. */
+const WARMED_FROM = 3;
+
 /** A pool of the caller's may have one connection or a hundred. */
 const LANES_OF_CLIENT = 3;
 
-function both(name: "url" | "poolMax"): ValidationError {
+function both(name: "url" | "poolMax" | "poolIdleMs"): ValidationError {
   return new ValidationError(
     "option_invalid",
     `${name} and client are both given, but a client has its own; leave one out.`,

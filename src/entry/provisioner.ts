@@ -10,9 +10,9 @@ import { handle, type ProvisionerEvent } from "../provisioner/handler.ts";
 import type { Target } from "../provisioner/properties.ts";
 import { type CustomResourceResponse, putResponse } from "../provisioner/response.ts";
 import { openDynamo } from "./dynamodb.ts";
+import { setUpMadeTable } from "./dynamodb-admin.ts";
 import { calendar } from "./limits.ts";
 import { RateLimiter } from "./rate-limiter.ts";
-import { setUpMadeTable } from "./set-up-table.ts";
 
 /** As much of Lambda's context as is used. */
 interface LambdaContext {

@@ -1,14 +1,16 @@
 import type { Retention } from "../domain/config/retention.ts";
 import { ValidationError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import { shown } from "../domain/names/names.ts";
 
 /** What the memory and SQLite stores keep, and for how long. */
 export interface RetentionOptions {
   /**
    * How long usage is kept after the hour in which it was counted. `false`: usage is not counted, and `usage()` throws
-   * `usage_not_kept`. Default: 2 days in memory, 400 days in SQLite.
+   * `usage_not_kept`. Default: 2 days in memory, 400 days in SQLite. `callers: false`: what no bucket of the caller
+   * counts is not counted; on DynamoDB, too. Default: `true`.
    */
-  readonly usage?: false | { readonly keepMs?: number };
+  readonly usage?: false | { readonly keepMs?: number; readonly callers?: boolean };
   /** How long audit events are kept, in ms. Default: 400 days. */
   readonly auditKeepMs?: number;
 }
@@ -20,10 +22,22 @@ export function retentionOf({ usage, auditKeepMs }: RetentionOptions, unsaid: Re
   };
 }
 
+/** A store by itself counts nothing: whether usage of callers is counted is said where a limiter is opened on it. */
+export function storeRetention(options: RetentionOptions, unsaid: Retention): Retention {
+  const { usage } = options;
+  if (usage && checkedUsage(usage).callers !== undefined) {
+    throw new ValidationError(
+      "option_invalid",
+      `usage.callers is ${shown(usage.callers)} for a store; pass it to RateLimiter.open.`,
+    );
+  }
+  return retentionOf(options, unsaid);
+}
+
 /** What a store that is handed in keeps was decided where it was opened. */
 export function refuseRetention(options: RetentionOptions, storeName: string): void {
   for (const name of ["usage", "auditKeepMs"] as const) {
-    if (options[name] === undefined) continue;
+    if (options[name] === undefined || (name === "usage" && saysOnlyCallers(options))) continue;
     throw new ValidationError(
       "option_invalid",
       `${name} is given with an open store; pass it where ${shown(storeName)} is opened.`,
@@ -33,11 +47,32 @@ export function refuseRetention(options: RetentionOptions, storeName: string): v
 
 function usageKeepMs(usage: unknown, unsaid: Retention): number | undefined {
   if (usage === undefined) return unsaid.usageKeepMs;
-  if (typeof usage !== "object" || usage === null || Object.keys(usage).some((name) => name !== "keepMs")) {
-    throw new ValidationError("option_invalid", `usage is ${shown(usage)}; give false or { keepMs }.`);
-  }
-  const { keepMs } = usage as { readonly keepMs?: unknown };
+  const { keepMs } = checkedUsage(usage);
   return keepMs === undefined ? unsaid.usageKeepMs : checkKeepMs("usage.keepMs", keepMs);
+}
+
+/** Whether usage of callers is counted that no bucket counts. */
+export function countsCallers({ usage }: RetentionOptions): boolean {
+  if (usage === undefined || usage === false) return usage !== false;
+  return checkedUsage(usage).callers ?? true;
+}
+
+/** True if nothing is said about how long usage is kept. */
+export function saysOnlyCallers({ usage }: RetentionOptions): boolean {
+  return usage !== undefined && usage !== false && checkedUsage(usage).keepMs === undefined;
+}
+
+function checkedUsage(usage: unknown): { readonly keepMs?: unknown; readonly callers?: boolean } {
+  const known = ["keepMs", "callers"];
+  if (typeof usage !== "object" || usage === null || Object.keys(usage).some((name) => !known.includes(name))) {
+    throw new ValidationError(
+      "option_invalid",
+      `usage is ${shown(usage)}; give false or { keepMs }, with callers: false if wanted.`,
+    );
+  }
+  const { callers, ...rest } = usage as { readonly keepMs?: unknown; readonly callers?: unknown };
+  if (callers === undefined || typeof callers === "boolean") return { ...rest, ...given({ callers }) };
+  throw new ValidationError("option_invalid", `usage.callers is ${shown(callers)}; give true or false.`);
 }
 
 function checkKeepMs(name: string, value: unknown): number {

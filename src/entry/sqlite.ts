@@ -5,7 +5,7 @@ import { FILE_RETENTION } from "../domain/config/retention.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import type { Store } from "../ports/store.ts";
 import { calendar } from "./limits.ts";
-import { type RetentionOptions, retentionOf } from "./retention.ts";
+import { type RetentionOptions, storeRetention } from "./retention.ts";
 
 const SQLITE_STORE = new KnownNames<SqliteStoreOptions>({
   ...{ file: true, durability: true, coalesce: true, usage: true, auditKeepMs: true },
@@ -26,6 +26,6 @@ export interface SqliteStoreOptions extends RetentionOptions {
 /** A store in one file, for `RateLimiter.open({ store })`. Several limiters of one process can share it. */
 export function openSqlite(options: SqliteStoreOptions): Store {
   const { file, durability = "normal", coalesce = true } = SQLITE_STORE.check(options, "The options of openSqlite");
-  const retention = retentionOf(options, FILE_RETENTION);
+  const retention = storeRetention(options, FILE_RETENTION);
   return openWith({ file, durability, coalesce, retention, random: jitter, steadyMs, calendar });
 }

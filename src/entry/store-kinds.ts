@@ -1,13 +1,15 @@
 import type { Credentials, CredentialsProvider } from "../adapters/dynamodb/credentials.ts";
 import type { SdkClient } from "../adapters/dynamodb/sdk-client.ts";
 import { isPostgresUrl } from "../adapters/postgres/address.ts";
+import { isRedisUrl } from "../adapters/redis/address.ts";
+import type { SendCommand } from "../adapters/redis/connection.ts";
 import { steadyMs } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { jitter } from "../adapters/system/random.ts";
 import type { UnnamedLimits } from "../domain/charge/charges.ts";
 import type { OnUnavailable, OutageShareOption, UnknownEntities } from "../domain/config/config.ts";
 import { FILE_RETENTION } from "../domain/config/retention.ts";
-import type { Calendar } from "../domain/limits/calendar.ts";
+import type { Calendar } from "../domain/limits/schedule.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import { shown } from "../domain/names/names.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
@@ -22,14 +24,15 @@ import { type RetentionOptions, retentionOf } from "./retention.ts";
 /** Every option may be left out. An option that one store alone knows names that store first. */
 export interface OpenOptions extends RetentionOptions {
   /**
-   * `"memory"`, `"sqlite:FILE"`, `"postgres://…"` (`"postgres"`: the address in `DATABASE_URL`), `"dynamodb:STACK"`
-   * (`"dynamodb"`: the stack of `ZAEL_STACK`), or a store object.
+   * `"memory"`, `"sqlite:FILE"`, `"postgres://…"` (`"postgres"`: the address in `DATABASE_URL`), `"redis://…"` or
+   * `"valkey://…"` (`"redis"`: the address in `REDIS_URL`), `"dynamodb:STACK"` (`"dynamodb"`: the stack of `ZAEL_STACK`),
+   * or a store object.
    * Default: `ZAEL_STORE`, else `"dynamodb:"` and `ZAEL_STACK`, else `"sqlite:.zae-limiter/limiter.db"`.
    */
   readonly store?: string | Store;
   /**
-   * SQLite and PostgreSQL: `false` makes no file or tables and migrates none; what is missing is `store_not_found`, what
-   * is old `schema_older`. Default: `true`.
+   * SQLite, PostgreSQL and Redis: `false` makes no file, tables or keys and migrates none; what is missing is
+   * `store_not_found`, what is old `schema_older`. Default: `true`.
    */
   readonly create?: boolean;
   /** The tenant. It must be registered, except `default`. Default: `ZAEL_NAMESPACE`, else `"default"`. */
@@ -65,6 +68,11 @@ export interface OpenOptions extends RetentionOptions {
    * Default: `true`.
    */
   readonly countRefusals?: boolean;
+  /**
+   * Whether refused requests are kept one by one for `refusalLog()`, which throws without it: of each entity and hour the
+   * first 20 and the last 20 of each process, for 48 hours. Default: `true`.
+   */
+  readonly refusalLog?: boolean;
   /** Whether requests that are under way at the same time share one write. Default: `true`. */
   readonly coalesce?: boolean;
   /**
@@ -74,17 +82,35 @@ export interface OpenOptions extends RetentionOptions {
   readonly onUnavailable?: OnUnavailable | OutageShareOption;
   /** How long one acquire may wait for the store, in ms. Default: 1,000. */
   readonly timeoutMs?: number;
-  /** DynamoDB and PostgreSQL: how long all other reads and changes may take, in ms. Default: 10,000. */
+  /** DynamoDB, PostgreSQL and Redis: how long all other reads and changes may take, in ms. Default: 10,000. */
   readonly adminTimeoutMs?: number;
   /**
    * What a loss of power (SQLite) or a crash of the server (PostgreSQL) may take away: the last moments (`"normal"`), or
-   * nothing (`"full"`). Default: `"normal"` on SQLite, `"full"` on PostgreSQL.
+   * nothing (`"full"`). Redis: what its own settings allow (`"normal"`), or only a server that loses nothing (`"full"`).
+   * Default: `"normal"` on SQLite and Redis, `"full"` on PostgreSQL.
    */
   readonly durability?: "normal" | "full";
   /** PostgreSQL: how many connections are opened at most. Default: 4. */
   readonly poolMax?: number;
+  /** PostgreSQL: a connection that nobody uses is closed after so many ms. Default: 600,000 (10 minutes). */
+  readonly poolIdleMs?: number;
   /** PostgreSQL with `client`: the schema that the tables are in. Default: `"zae_limiter"`. */
   readonly schema?: string;
+  /** Redis with `send`: the first part of every key. Default: `"zael"`. */
+  readonly prefix?: string;
+  /**
+   * Redis, with the store `"redis"`: a function that sends one command of a client of the caller's, who closes it. Default:
+   * connections of this package.
+   */
+  readonly send?: SendCommand;
+  /** Redis: a take is answered when this many replicas have confirmed it. Default: 0. */
+  readonly replicas?: number;
+  /** Redis: whether a server may be used that removes keys when its memory is full. Default: `false`. */
+  readonly allowEviction?: boolean;
+  /** Redis with `durability: "full"`: whether a server that does not show its settings is taken at its word. Default: `false`. */
+  readonly trustServer?: boolean;
+  /** Redis: at most this many batches are under way at once. Default: 2. */
+  readonly lanes?: number;
   /** DynamoDB: the AWS region. Default: as the AWS SDK finds it. */
   readonly region?: string;
   /** DynamoDB: another address, such as `http://localhost:8000` for DynamoDB Local. Default: the address of the region. */
@@ -119,6 +145,7 @@ export const OPEN_OPTIONS = new KnownNames<OpenOptions>({
   ...{
     coalesce: true,
     countRefusals: true,
+    refusalLog: true,
     onUnavailable: true,
     unknownEntities: true,
     unnamedLimits: true,
@@ -129,15 +156,23 @@ export const OPEN_OPTIONS = new KnownNames<OpenOptions>({
     auditKeepMs: true,
   },
   ...{ region: true, endpoint: true, credentials: true, client: true, sharedTable: true, exact: true },
-  ...{ poolMax: true, schema: true },
+  ...{ poolMax: true, poolIdleMs: true, schema: true },
+  ...{ prefix: true, send: true, replicas: true, allowEviction: true, trustServer: true, lanes: true },
 });
 
 /** Options that some stores alone have, by the stores that have them. The others would pass over them in silence. */
 export const STORES_OF_OPTION = {
   poolMax: "PostgreSQL",
+  poolIdleMs: "PostgreSQL",
   schema: "PostgreSQL",
-  durability: "SQLite and PostgreSQL",
+  durability: "SQLite, PostgreSQL and Redis",
   client: "PostgreSQL and DynamoDB",
+  prefix: "Redis",
+  send: "Redis",
+  replicas: "Redis",
+  allowEviction: "Redis",
+  trustServer: "Redis",
+  lanes: "Redis",
 } as const;
 
 /** A kind of store: how it is named in the option `store`, and how it is opened. */
@@ -179,11 +214,13 @@ const postgres: NamedKind = {
   written: '"postgres://..."',
   typed: "postgres://HOST/DATABASE",
   shorter: "postgres: the one in DATABASE_URL",
-  options: ["poolMax", "schema", "durability", "client"],
+  options: ["poolMax", "poolIdleMs", "schema", "durability", "client"],
   names: (store) => store === "postgres" || isPostgresUrl(store),
   open: async (store, options) => {
-    const { create, durability, poolMax, schema, coalesce, adminTimeoutMs, clock, usage, auditKeepMs } = options;
+    const { create, durability, poolMax, poolIdleMs, schema, coalesce, adminTimeoutMs, clock, usage, auditKeepMs } =
+      options;
     const client = options.client as PostgresClient | undefined;
+    const { callers: _, ...kept } = usage || {};
     const url = store === "postgres" ? undefined : store;
     const given = {
       url,
@@ -191,15 +228,35 @@ const postgres: NamedKind = {
       create,
       durability,
       poolMax,
+      poolIdleMs,
       schema,
       coalesce,
       adminTimeoutMs,
       clock,
-      usage,
+      usage: usage && kept,
       auditKeepMs,
     };
     const { openPostgres } = await import("./postgres.ts");
     return openPostgres(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)));
+  },
+};
+
+const redis: NamedKind = {
+  written: '"redis://..."',
+  typed: "redis://HOST",
+  shorter: "redis: the one in REDIS_URL",
+  options: ["durability", "prefix", "send", "replicas", "allowEviction", "trustServer", "lanes"],
+  names: (store) => store === "redis" || isRedisUrl(store),
+  open: async (store, options) => {
+    const { create, durability, coalesce, adminTimeoutMs, clock, usage, auditKeepMs } = options;
+    const { prefix, send, replicas, allowEviction, trustServer, lanes } = options;
+    const { callers: _, ...kept } = usage || {};
+    const asked = {
+      ...{ url: store === "redis" ? undefined : store, send, prefix, create, durability, replicas, allowEviction },
+      ...{ trustServer, lanes, coalesce, adminTimeoutMs, clock, usage: usage && kept, auditKeepMs },
+    };
+    const { openRedis } = await import("./redis.ts");
+    return openRedis(Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== undefined)));
   },
 };
 
@@ -217,7 +274,7 @@ const dynamodb: NamedKind = {
 };
 
 /** Every store but the one in memory, which belongs to `open.ts`: a bundle may have it alone. */
-export const STORE_KINDS = { sqlite, postgres, dynamodb };
+export const STORE_KINDS = { sqlite, postgres, redis, dynamodb };
 
 /** What follows a prefix; undefined: nothing, or an address of something else, for no file or table is called so. */
 export function nameAfter(prefix: string, store: string): string | undefined {

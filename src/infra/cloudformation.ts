@@ -1,7 +1,6 @@
-import type { Capability, Change, CloudFormationClient, Stack, StackEvent } from "@aws-sdk/client-cloudformation";
+import type { Capability, Change, Stack, StackEvent } from "@aws-sdk/client-cloudformation";
 import { type AwsConfig, awsFault, openCloudFormation } from "./aws-clients.ts";
 
-type Sdk = typeof import("@aws-sdk/client-cloudformation");
 type Texts = Readonly<Record<string, string>>;
 
 /** A stack as CloudFormation describes it. */
@@ -24,93 +23,85 @@ export interface StackInput {
   readonly tags: Texts;
 }
 
-/** What a change set came to. */
+/** The outcome of a change set. */
 type ChangeSetAnswer =
   | { readonly kind: "none" }
   | { readonly kind: "changes"; readonly id: string; readonly changes: readonly Change[] }
   | { readonly kind: "failed"; readonly reason: string };
 
-/** As much of CloudFormation as stacks of ours need; what it refuses is told in a sentence. */
+type Opened = Awaited<ReturnType<typeof openCloudFormation>>;
+
+/** The calls of CloudFormation that stacks need. An error says in a sentence what could not be done. */
 export class CloudFormation {
-  readonly #sdk: Sdk;
-  readonly #client: CloudFormationClient;
+  readonly #aws: Opened;
   readonly #sleep: (ms: number) => Promise<void>;
 
-  private constructor(sdk: Sdk, client: CloudFormationClient, sleep: (ms: number) => Promise<void>) {
-    this.#sdk = sdk;
-    this.#client = client;
+  private constructor(aws: Opened, sleep: (ms: number) => Promise<void>) {
+    this.#aws = aws;
     this.#sleep = sleep;
   }
 
   static async open(aws: AwsConfig, sleep: (ms: number) => Promise<void>): Promise<CloudFormation> {
-    const { sdk, client } = await openCloudFormation(aws);
-    return new CloudFormation(sdk, client, sleep);
+    return new CloudFormation(await openCloudFormation(aws), sleep);
   }
 
   close(): void {
-    this.#client.destroy();
+    this.#aws.client.destroy();
   }
 
-  /** By name, or by id where it may be gone meanwhile; undefined: there is none. */
+  /** Finds a stack by name, or by id if it may be gone meanwhile. Undefined: there is none. */
   async describe(nameOrId: string): Promise<StackDescription | undefined> {
-    try {
-      const { Stacks = [] } = await this.#client.send(new this.#sdk.DescribeStacksCommand({ StackName: nameOrId }));
-      const [stack] = Stacks;
-      return stack === undefined || (stack.StackStatus === "DELETE_COMPLETE" && nameOrId !== stack.StackId)
-        ? undefined
-        : describedBy(stack);
-    } catch (cause) {
-      if (isMissing(cause)) return undefined;
-      throw awsFault(cause, `describe the stack ${nameOrId}`);
-    }
+    const page = await this.#callUnlessMissing(`describe the stack ${nameOrId}`, ({ sdk, client }) =>
+      client.send(new sdk.DescribeStacksCommand({ StackName: nameOrId })),
+    );
+    const [stack] = page?.Stacks ?? [];
+    return stack === undefined || (stack.StackStatus === "DELETE_COMPLETE" && nameOrId !== stack.StackId)
+      ? undefined
+      : descriptionOf(stack);
   }
 
-  /** All stacks of the region, of whoever they are. */
+  /** All stacks of the region, also those that other tools made. */
   async *all(): AsyncGenerator<StackDescription> {
-    let token: string | undefined;
+    let NextToken: string | undefined;
     do {
-      const input = token === undefined ? {} : { NextToken: token };
-      const page = await this.#told("list stacks", () => this.#client.send(new this.#sdk.DescribeStacksCommand(input)));
-      for (const stack of page.Stacks ?? []) yield describedBy(stack);
-      token = page.NextToken;
-    } while (token !== undefined);
+      const input = { NextToken };
+      const page = await this.#call("list stacks", ({ sdk, client }) =>
+        client.send(new sdk.DescribeStacksCommand(input)),
+      );
+      for (const stack of page.Stacks ?? []) yield descriptionOf(stack);
+      NextToken = page.NextToken;
+    } while (NextToken !== undefined);
   }
 
-  /** The template that is deployed, parsed where it is JSON. */
+  /** Reads the deployed template. Undefined: it is no JSON, so another tool made it. */
   async template(name: string): Promise<unknown> {
-    const { TemplateBody = "" } = await this.#told(`read the template of ${name}`, () =>
-      this.#client.send(new this.#sdk.GetTemplateCommand({ StackName: name, TemplateStage: "Original" })),
+    const { TemplateBody = "" } = await this.#call(`read the template of ${name}`, ({ sdk, client }) =>
+      client.send(new sdk.GetTemplateCommand({ StackName: name, TemplateStage: "Original" })),
     );
     try {
       return JSON.parse(TemplateBody);
     } catch {
-      // YAML: it is none of ours.
       return undefined;
     }
   }
 
-  /** Newest first, to the end of the first page or as far as `until` holds back. */
+  /** Reads the first page of events, newest first. */
   async events(nameOrId: string): Promise<readonly StackEvent[]> {
-    try {
-      const { StackEvents = [] } = await this.#client.send(
-        new this.#sdk.DescribeStackEventsCommand({ StackName: nameOrId }),
-      );
-      return StackEvents;
-    } catch (cause) {
-      if (isMissing(cause)) return [];
-      throw awsFault(cause, `read the events of ${nameOrId}`);
-    }
+    const page = await this.#callUnlessMissing(`read the events of ${nameOrId}`, ({ sdk, client }) =>
+      client.send(new sdk.DescribeStackEventsCommand({ StackName: nameOrId })),
+    );
+    return page?.StackEvents ?? [];
   }
 
   async create(input: StackInput): Promise<void> {
-    await this.#told(`create the stack ${input.name}`, () =>
-      this.#client.send(new this.#sdk.CreateStackCommand(stackInput(input))),
+    await this.#call(`create the stack ${input.name}`, ({ sdk, client }) =>
+      client.send(new sdk.CreateStackCommand(stackInput(input))),
     );
   }
 
   async delete(name: string): Promise<void> {
-    await this.#told(`delete the stack ${name}`, () =>
-      this.#client.send(new this.#sdk.DeleteStackCommand({ StackName: name })),
+    await this.#call(`delete the stack ${name}`, ({ sdk, client }) =>
+      client.send(new sdk.DeleteStackCommand({ StackName: name })),
     );
   }
 
@@ -118,27 +109,23 @@ export class CloudFormation {
   async changeSet(input: StackInput, changeSetName: string): Promise<ChangeSetAnswer> {
     const what = `make a change set of ${input.name}`;
     const named = { StackName: input.name, ChangeSetName: changeSetName };
-    const { Id = changeSetName } = await this.#told(what, () =>
-      this.#client.send(
-        new this.#sdk.CreateChangeSetCommand({ ...stackInput(input), ...named, ChangeSetType: "UPDATE" }),
-      ),
+    const { Id = changeSetName } = await this.#call(what, ({ sdk, client }) =>
+      client.send(new sdk.CreateChangeSetCommand({ ...stackInput(input), ...named, ChangeSetType: "UPDATE" })),
     );
     try {
-      return await this.#made(input.name, Id, what);
+      return await this.#changesOf(input.name, Id, what);
     } catch (error) {
-      // Whoever interrupts the wait for it leaves nothing behind.
+      // The wait may be interrupted, and must leave no change set behind.
       await this.#abandon(input.name, Id);
       throw error;
     }
   }
 
-  async #made(name: string, id: string, what: string): Promise<ChangeSetAnswer> {
+  async #changesOf(name: string, id: string, what: string): Promise<ChangeSetAnswer> {
     const changes: Change[] = [];
-    for (let token: string | undefined; ; ) {
-      const more = token === undefined ? {} : { NextToken: token };
-      const page = await this.#told(what, () =>
-        this.#client.send(new this.#sdk.DescribeChangeSetCommand({ StackName: name, ChangeSetName: id, ...more })),
-      );
+    for (let NextToken: string | undefined; ; ) {
+      const input = { StackName: name, ChangeSetName: id, NextToken };
+      const page = await this.#call(what, ({ sdk, client }) => client.send(new sdk.DescribeChangeSetCommand(input)));
       if (page.Status === "FAILED") {
         const { StatusReason: reason = "CloudFormation gives no reason" } = page;
         await this.dropChangeSet(name, id);
@@ -149,12 +136,12 @@ export class CloudFormation {
         continue;
       }
       changes.push(...(page.Changes ?? []));
-      token = page.NextToken;
-      if (token === undefined) return { kind: "changes", id, changes };
+      NextToken = page.NextToken;
+      if (NextToken === undefined) return { kind: "changes", id, changes };
     }
   }
 
-  /** One that is still being made cannot be removed yet. What goes wrong here is not what is told. */
+  /** Removes a change set, which fails while it is still being made. Errors here are not reported: the first one is. */
   async #abandon(name: string, id: string): Promise<void> {
     for (let tries = 0; tries < ABANDON_TRIES; tries++) {
       try {
@@ -167,34 +154,40 @@ export class CloudFormation {
   }
 
   async execute(name: string, changeSet: string): Promise<void> {
-    await this.#told(`change the stack ${name}`, () =>
-      this.#client.send(new this.#sdk.ExecuteChangeSetCommand({ StackName: name, ChangeSetName: changeSet })),
+    await this.#call(`change the stack ${name}`, ({ sdk, client }) =>
+      client.send(new sdk.ExecuteChangeSetCommand({ StackName: name, ChangeSetName: changeSet })),
     );
   }
 
-  /** One that is not executed would be in the way of nobody, but remain for ever. */
+  /** Removes a change set that is not executed: it would stay for ever. */
   async dropChangeSet(name: string, changeSet: string): Promise<void> {
-    await this.#told(`remove the change set of ${name}`, () =>
-      this.#client.send(new this.#sdk.DeleteChangeSetCommand({ StackName: name, ChangeSetName: changeSet })),
+    await this.#call(`remove the change set of ${name}`, ({ sdk, client }) =>
+      client.send(new sdk.DeleteChangeSetCommand({ StackName: name, ChangeSetName: changeSet })),
     );
   }
 
-  async #told<Answer>(what: string, call: () => Promise<Answer>): Promise<Answer> {
-    try {
-      return await call();
-    } catch (cause) {
+  #call<Answer>(what: string, call: (aws: Opened) => Promise<Answer>): Promise<Answer> {
+    return call(this.#aws).catch((cause: unknown) => {
       throw awsFault(cause, what);
-    }
+    });
+  }
+
+  /** Returns undefined if there is no such stack: CloudFormation has one exception for every mistake in a request. */
+  #callUnlessMissing<Answer>(what: string, call: (aws: Opened) => Promise<Answer>): Promise<Answer | undefined> {
+    return call(this.#aws).catch((cause: unknown) => {
+      if (cause instanceof Error && /does not exist/i.test(cause.message)) return undefined;
+      throw awsFault(cause, what);
+    });
   }
 }
 
 const CHANGE_SET_POLL_MS = 1_000;
 const ABANDON_TRIES = 30;
 
-/** Roles and policies have names of our choice. */
+/** The stack names its roles and policies itself. */
 const CAPABILITIES: Capability[] = ["CAPABILITY_NAMED_IAM"];
 
-/** Every parameter by its value: what is left out, or sent as the previous one, is up to whoever answers. */
+/** Sends every parameter by value: the server would decide about one that is left out, or sent as the previous value. */
 function stackInput({ name, template, parameters, tags }: StackInput) {
   return {
     StackName: name,
@@ -205,12 +198,15 @@ function stackInput({ name, template, parameters, tags }: StackInput) {
   };
 }
 
-function describedBy(stack: Stack): StackDescription {
+function descriptionOf(stack: Stack): StackDescription {
   const { StackId: id = "", StackName: name = "", StackStatus: status = "", StackStatusReason: reason } = stack;
   const texts = (pairs: readonly (readonly [string | undefined, string | undefined])[]): Texts =>
     Object.fromEntries(pairs.filter(([key]) => key !== undefined).map(([key, value]) => [key, value ?? ""]));
   return {
-    ...{ id, name, status, reason },
+    id,
+    name,
+    status,
+    reason,
     parameters: texts((stack.Parameters ?? []).map((each) => [each.ParameterKey, each.ParameterValue])),
     outputs: texts((stack.Outputs ?? []).map((each) => [each.OutputKey, each.OutputValue])),
     tags: texts((stack.Tags ?? []).map((each) => [each.Key, each.Value])),
@@ -219,11 +215,38 @@ function describedBy(stack: Stack): StackDescription {
   };
 }
 
-/** CloudFormation has one exception for whatever is wrong with a request. */
-function isMissing(cause: unknown): boolean {
-  return cause instanceof Error && /does not exist/i.test(cause.message);
-}
-
 function isEmptyChange(reason: string): boolean {
   return /didn't contain changes|no updates are to be performed/i.test(reason);
+}
+
+/** The condition of a stack, by its status. */
+type StackCondition =
+  /** It works, whatever became of its last change. */
+  | "ready"
+  /** Another change is under way. */
+  | "busy"
+  /** It was never made, and can only be deleted. */
+  | "unmade"
+  /** A change could not be taken back, or a deletion not finished. */
+  | "stuck"
+  | "gone";
+
+export function conditionOf(status: string): StackCondition {
+  switch (status) {
+    case "CREATE_COMPLETE":
+    case "UPDATE_COMPLETE":
+    case "UPDATE_ROLLBACK_COMPLETE":
+    case "IMPORT_COMPLETE":
+    case "IMPORT_ROLLBACK_COMPLETE":
+      return "ready";
+    case "ROLLBACK_COMPLETE":
+    case "ROLLBACK_FAILED":
+    case "CREATE_FAILED":
+    case "REVIEW_IN_PROGRESS":
+      return "unmade";
+    case "DELETE_COMPLETE":
+      return "gone";
+    default:
+      return status.endsWith("_IN_PROGRESS") ? "busy" : "stuck";
+  }
 }

@@ -1,15 +1,13 @@
 import { ConflictError, LimiterError, ValidationError } from "../domain/names/errors.ts";
-import { COUNTED_MAX, deleteBucket, objectsIn } from "./archive-bucket.ts";
-import { type AwsConfig, awsFault, openDynamo } from "./aws-clients.ts";
+import { type AwsConfig, openDynamo, openS3, withAws } from "./aws-clients.ts";
 import { CloudFormation } from "./cloudformation.ts";
-import { requireOurs, stackMissing } from "./inspect-stack.ts";
-import { type TableState, tableState } from "./own-table.ts";
-import { EventTrail, failureText, type StackProgress, settled } from "./stack-wait.ts";
+import { requireOurs, stackMissing, type TableState, tableState } from "./inspect-stack.ts";
+import { EventTrail, failureText, type StackProgress, untilSettled } from "./stack-wait.ts";
 import { structureIn } from "./template.ts";
 
 export interface DeleteRequest {
   readonly name: string;
-  /** The table and the archive too, which are kept otherwise. */
+  /** True: the table and the archive are deleted too; they are kept otherwise. */
   readonly deleteTable: boolean;
   readonly dryRun: boolean;
 }
@@ -19,18 +17,18 @@ interface DeleteDeps {
   readonly sleep: (ms: number) => Promise<void>;
   readonly requireWanted: () => void;
   readonly onProgress: (event: StackProgress) => void;
-  /** Throws where it is not wanted. */
+  /** Throws if the user does not want it. */
   readonly confirm: (question: string) => Promise<void>;
   readonly note: (text: string) => void;
 }
 
 export interface DeletedStack {
   readonly deleted: boolean;
-  /** Names of what is left: the table, the archive's bucket. */
+  /** Names of the table and the archive's bucket, if they are left. */
   readonly kept: readonly string[];
 }
 
-/** What a stack has that holds data. */
+/** The parts of a stack that hold data. */
 interface Holdings {
   readonly table: TableState | undefined;
   readonly bucket: { readonly name: string; readonly objects: number } | undefined;
@@ -59,19 +57,19 @@ export async function deleteStack(request: DeleteRequest, deps: DeleteDeps): Pro
       `Delete the stack ${name} with its functions, alarms, roles and policies?${
         deleteTable || names.length === 0
           ? ""
-          : ` ${capitalized(describedIn(holdings))} ${names.length > 1 ? "stay" : "stays"}.`
+          : ` ${capitalized(describe(holdings))} ${names.length > 1 ? "stay" : "stays"}.`
       }`,
     );
     if (deleteTable && names.length > 0) {
       await deps.confirm(
-        `Delete ${describedIn(holdings)} permanently, with everything in ${names.length > 1 ? "them" : "it"}?`,
+        `Delete ${describe(holdings)} permanently, with everything in ${names.length > 1 ? "them" : "it"}?`,
       );
     }
     if (dryRun) return { deleted: false, kept: deleteTable ? [] : names };
     const waiting = { cloudFormation, sleep, requireWanted, onProgress };
     const trail = await EventTrail.from(waiting, stack);
     await cloudFormation.delete(name);
-    const left = await settled(waiting, name, trail);
+    const left = await untilSettled(waiting, name, trail);
     if (left !== undefined && left.status !== "DELETE_COMPLETE") {
       throw new LimiterError(
         "delete_failed",
@@ -113,9 +111,9 @@ function namesOf({ table, bucket }: Holdings): readonly string[] {
   return [...(table === undefined ? [] : [table.name]), ...(bucket === undefined ? [] : [bucket.name])];
 }
 
-function describedIn({ table, bucket }: Holdings): string {
+function describe({ table, bucket }: Holdings): string {
   const parts = [
-    // DynamoDB counts every six hours or so.
+    // DynamoDB updates the count about every six hours.
     ...(table === undefined ? [] : [`the table ${table.name} (about ${table.itemCount} items)`]),
     ...(bucket === undefined ? [] : [`the archive ${bucket.name} (${countText(bucket.objects)})`]),
   ];
@@ -137,15 +135,37 @@ async function deleteHoldings(
   note: (text: string) => void,
 ): Promise<void> {
   if (table !== undefined) {
-    const { sdk, client } = await openDynamo(aws);
-    try {
-      await client.send(new sdk.DeleteTableCommand({ TableName: table.name }));
-    } catch (cause) {
-      throw awsFault(cause, `delete the table ${table.name}`);
-    } finally {
-      client.destroy();
-    }
+    await withAws(openDynamo(aws), { what: `delete the table ${table.name}` }, ({ sdk, client }) =>
+      client.send(new sdk.DeleteTableCommand({ TableName: table.name })),
+    );
   }
   if (bucket === undefined) return;
   await deleteBucket(aws, bucket.name, (count) => note(`${count} objects of ${bucket.name} are gone`));
+}
+
+const COUNTED_MAX = 1_000;
+
+/** Counts the objects in a bucket, up to a thousand. Undefined: there is no such bucket. */
+function objectsIn(aws: AwsConfig, bucket: string): Promise<number | undefined> {
+  return withAws(openS3(aws), { what: `look into the bucket ${bucket}`, missing: "NoSuchBucket" }, async (opened) => {
+    const { sdk, client } = opened;
+    const { KeyCount = 0 } = await client.send(new sdk.ListObjectsV2Command({ Bucket: bucket, MaxKeys: COUNTED_MAX }));
+    return KeyCount;
+  });
+}
+
+/** Deletes a bucket with everything in it, including old versions and delete markers. */
+async function deleteBucket(aws: AwsConfig, bucket: string, onDeleted: (count: number) => void): Promise<void> {
+  await withAws(openS3(aws), { what: `delete the bucket ${bucket}` }, async ({ sdk, client }) => {
+    for (let count = 0; ; onDeleted(count)) {
+      const { Versions = [], DeleteMarkers = [] } = await client.send(
+        new sdk.ListObjectVersionsCommand({ Bucket: bucket }),
+      );
+      const Objects = [...Versions, ...DeleteMarkers].map(({ Key, VersionId }) => ({ Key, VersionId }));
+      if (Objects.length === 0) break;
+      await client.send(new sdk.DeleteObjectsCommand({ Bucket: bucket, Delete: { Objects, Quiet: true } }));
+      count += Objects.length;
+    }
+    await client.send(new sdk.DeleteBucketCommand({ Bucket: bucket }));
+  });
 }

@@ -1,25 +1,33 @@
 import { ConflictError, ExistsError, LimiterError, NotFoundError, ValidationError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import type { AwsConfig } from "./aws-clients.ts";
-import { checkedOptions, hasAggregator, hasArchive, hasProvisioner } from "./check-options.ts";
-import { CloudFormation, type StackDescription, type StackInput } from "./cloudformation.ts";
-import { Functions } from "./functions.ts";
-import { requireOurs } from "./inspect-stack.ts";
-import type { LambdaZip } from "./lambda-zip.ts";
-import { requireFit, type TableState, tableState } from "./own-table.ts";
-import { optionsIn, PARAMETERS } from "./parameters.ts";
+import { CloudFormation, conditionOf, type StackDescription, type StackInput } from "./cloudformation.ts";
+import { Functions, type LambdaZip } from "./functions.ts";
+import { requireFit, requireOurs, type TableState, tableState } from "./inspect-stack.ts";
 import { tableNameOf } from "./parts.ts";
-import { additions, differencesOf, refuseLosses, type StackChange } from "./stack-changes.ts";
-import { NAMES } from "./stack-names.ts";
-import type { FullStackOptions, StackOptions } from "./stack-options.ts";
-import { conditionOf } from "./stack-status.ts";
-import { checkTags, managedTags, userTags } from "./stack-tags.ts";
-import { EventTrail, failureText, pastFailures, type StackProgress, settled, type Waiting } from "./stack-wait.ts";
-import { refuseIndexChanges, stagesTo } from "./table-changes.ts";
-import { structureIn, templateOf } from "./template.ts";
+import {
+  additions,
+  differencesOf,
+  refuseIndexChanges,
+  refuseLosses,
+  type StackChange,
+  stagesTo,
+} from "./stack-changes.ts";
+import { checkTags, managedTags, NAMES, userTags } from "./stack-names.ts";
+import {
+  checkedOptions,
+  type FullStackOptions,
+  hasAggregator,
+  hasArchive,
+  hasProvisioner,
+  type StackOptions,
+} from "./stack-options.ts";
+import { EventTrail, failureText, pastFailures, type StackProgress, untilSettled, type Waiting } from "./stack-wait.ts";
+import { optionsIn, PARAMETERS, structureIn, templateOf } from "./template.ts";
 
 export interface DeployRequest {
   readonly name: string;
-  /** What was given: of a stack that is there, everything else stays as it is. */
+  /** The options that were given. Other options of an existing stack stay as they are. */
   readonly options: StackOptions;
   readonly tags: Readonly<Record<string, string>>;
   readonly dryRun: boolean;
@@ -29,16 +37,16 @@ export interface DeployRequest {
 
 interface DeployDeps {
   readonly aws: AwsConfig;
-  /** Of this package. */
+  /** The version of this package. */
   readonly version: string;
   readonly code: (name: "aggregator" | "provisioner") => Promise<LambdaZip>;
   readonly sleep: (ms: number) => Promise<void>;
-  /** Throws where nobody waits any more. */
+  /** Throws if the caller no longer waits. */
   readonly requireWanted: () => void;
   readonly onProgress: (event: StackProgress) => void;
-  /** Shows changes of a stack that is there, and throws where they are not wanted. */
+  /** Shows changes of an existing stack, and throws if they are not wanted. */
   readonly confirm: (changes: readonly StackChange[]) => Promise<void>;
-  /** Throws where a table is there that must not be touched. */
+  /** Throws if a table exists that must not be touched. */
   readonly checkTable: (table: string) => Promise<void>;
   /** Sets up the table; `hasFunctions`: they have the code of this version. */
   readonly prepare: (table: string, options: FullStackOptions, hasFunctions: boolean) => Promise<void>;
@@ -53,10 +61,9 @@ export interface Deployed {
   readonly table: string;
 }
 
-/** Makes the stack, or changes it to what is asked for. Never silently: what changes is shown before. */
+/** Makes the stack, or changes it to what is asked for. Changes are shown before they are made. */
 export async function deploy(request: DeployRequest, deps: DeployDeps): Promise<Deployed> {
-  // What is wrong with what was given is told before anything is called.
-  // The shorter names of a stack from before are long enough for some.
+  // Check the options before anything is called. A stack from before may have shorter names, which allow a longer one of its own.
   refuseForeignCode(checkedOptions({ regionalNames: false, ...request.options, name: request.name }));
   checkTags(request.tags);
   const cloudFormation = await CloudFormation.open(deps.aws, deps.sleep);
@@ -94,7 +101,7 @@ class Deployment {
 
   async run(): Promise<Deployed> {
     const { name, mustExist } = this.#request;
-    const stack = await this.#changeable(await this.#cloudFormation.describe(name));
+    const stack = await this.#requireChangeable(await this.#cloudFormation.describe(name));
     if (stack === undefined && mustExist) {
       throw new NotFoundError(
         "stack_not_found",
@@ -105,8 +112,8 @@ class Deployment {
   }
 
   async #create(): Promise<Deployed> {
-    const { name, options: given, tags, dryRun } = this.#request;
-    const options = checkedOptions({ ...given, name });
+    const { name, options: asked, tags, dryRun } = this.#request;
+    const options = checkedOptions({ ...asked, name });
     const template = templateOf(options);
     await this.#requireTable(options);
     if (options.tableArn === undefined) refuseTableLeft(name, await tableState(this.#deps.aws, name));
@@ -120,18 +127,22 @@ class Deployment {
     const input = this.#input(options, { ...tags, ...managedTags(name, this.#deps.version) });
     const trail = await EventTrail.from(this.#waiting, undefined);
     await this.#cloudFormation.create(input);
-    await this.#done(trail, "made");
+    await this.#untilDone(trail, "made");
     for (const { functionName, zip } of code) await this.#functions.upload(functionName, zip, this.#deps.version);
     await this.#deps.prepare(deployed.table, options, code.length > 0);
     return deployed;
   }
 
   async #update(stack: StackDescription): Promise<Deployed> {
-    const { name, options: given, tags, dryRun } = this.#request;
+    const { name, options: asked, tags, dryRun } = this.#request;
     const before = await this.#cloudFormation.template(name);
     const options = checkedOptions({
-      // Names of a stack from before they had the region stay.
-      ...{ regionalNames: false, ...structureIn(before), ...optionsIn(stack.parameters), ...given, name },
+      // A stack from before names had the region keeps its names.
+      regionalNames: false,
+      ...structureIn(before),
+      ...optionsIn(stack.parameters),
+      ...asked,
+      name,
     });
     refuseForeignCode(options);
     await this.#requireTable(options);
@@ -143,17 +154,12 @@ class Deployment {
     const wanted = JSON.parse(input.template) as object;
     refuseIndexChanges(name, before, wanted);
     const [first = wanted, ...later] = stagesTo(before, wanted);
-    const set = await this.#cloudFormation.changeSet(staged(input, first), this.#deps.newName());
+    const set = await this.#cloudFormation.changeSet(withTemplate(input, first), this.#deps.newName());
     if (set.kind === "failed") {
       throw new LimiterError("change_failed", `CloudFormation cannot change the stack ${name}: ${set.reason}`);
     }
-    const differences =
-      set.kind === "none"
-        ? []
-        : differencesOf(stack, input, {
-            resources: set.changes,
-            templates: { before, after: wanted },
-          });
+    const templates = { before, after: wanted };
+    const differences = set.kind === "none" ? [] : differencesOf(stack, input, { resources: set.changes, templates });
     const changes = [...differences, ...uploads.map(({ change }) => change)];
     const action = changes.length === 0 ? "none" : "update";
     const deployed = { action, changes, ...this.#answer(options, code) } as const;
@@ -169,11 +175,11 @@ class Deployment {
     } else if (set.kind === "changes") {
       const trail = await EventTrail.from(this.#waiting, stack);
       await this.#cloudFormation.execute(name, set.id);
-      await this.#done(trail, "changed");
-      for (const stage of later) await this.#goOn(staged(input, stage));
+      await this.#untilDone(trail, "changed");
+      for (const stage of later) await this.#executeStage(withTemplate(input, stage));
     }
     if (dryRun) return deployed;
-    // The template before the code: new code never runs with old rights. A function that was made by the change has none yet.
+    // The template changes before the code, so that new code never runs with old rights. A function that the change made has no code yet.
     for (const { functionName, zip } of await this.#uploadsOf(code)) {
       await this.#functions.upload(functionName, zip, this.#deps.version);
     }
@@ -181,10 +187,10 @@ class Deployment {
     return deployed;
   }
 
-  /** One more stage of a change that was shown as a whole. */
-  async #goOn(input: StackInput): Promise<void> {
+  /** Makes one more stage of a change that was shown as a whole. */
+  async #executeStage(input: StackInput): Promise<void> {
     const { name } = this.#request;
-    const stack = await this.#changeable(await this.#cloudFormation.describe(name));
+    const stack = await this.#requireChangeable(await this.#cloudFormation.describe(name));
     const before = await this.#cloudFormation.template(name);
     const set = await this.#cloudFormation.changeSet(input, this.#deps.newName());
     if (set.kind === "none") return;
@@ -196,11 +202,11 @@ class Deployment {
     refuseLosses(name, differencesOf(stack, input, { resources: set.changes, templates }));
     const trail = await EventTrail.from(this.#waiting, stack);
     await this.#cloudFormation.execute(name, set.id);
-    await this.#done(trail, "changed");
+    await this.#untilDone(trail, "changed");
   }
 
-  /** Throws where the stack cannot be changed; waits where somebody else is changing it. */
-  async #changeable(stack: StackDescription | undefined): Promise<StackDescription | undefined> {
+  /** Throws if the stack cannot be changed; waits while another change is under way. */
+  async #requireChangeable(stack: StackDescription | undefined): Promise<StackDescription | undefined> {
     if (stack === undefined) return undefined;
     requireOurs(stack);
     const { name, status } = stack;
@@ -211,7 +217,7 @@ class Deployment {
         return undefined;
       case "busy": {
         const trail = await EventTrail.from(this.#waiting, stack);
-        return this.#changeable(await settled(this.#waiting, stack.id, trail));
+        return this.#requireChangeable(await untilSettled(this.#waiting, stack.id, trail));
       }
       case "unmade": {
         const why = failureText(await pastFailures(this.#cloudFormation, stack.id));
@@ -234,9 +240,9 @@ class Deployment {
     }
   }
 
-  async #done(trail: EventTrail, what: "made" | "changed"): Promise<void> {
+  async #untilDone(trail: EventTrail, what: "made" | "changed"): Promise<void> {
     const { name } = this.#request;
-    const stack = await settled(this.#waiting, name, trail);
+    const stack = await untilSettled(this.#waiting, name, trail);
     if (stack?.status === (what === "made" ? "CREATE_COMPLETE" : "UPDATE_COMPLETE")) return;
     const why = failureText(trail.failures);
     const remedy =
@@ -249,7 +255,7 @@ class Deployment {
     );
   }
 
-  /** Of one's own: whether it will do. Of the stack's: whether it may be touched. */
+  /** Throws if a table of the user's does not fit, or if the stack's table must not be touched. */
   async #requireTable(options: FullStackOptions): Promise<void> {
     const table = this.#tableOf(options);
     if (options.tableArn !== undefined) {
@@ -289,7 +295,7 @@ class Deployment {
     );
   }
 
-  /** Those whose code differs from what is there. */
+  /** Selects the functions whose code differs from what is deployed. */
   async #uploadsOf(code: readonly FunctionCode[]) {
     const compared = await Promise.all(
       code.map(async (each) => ({ ...each, before: await this.#functions.state(each.functionName) })),
@@ -302,7 +308,7 @@ class Deployment {
           action: "Modify",
           logicalId: each.logicalId,
           type: "AWS::Lambda::Function",
-          ...(before === undefined ? {} : { from: { CodeSha256: before.sha256 } }),
+          ...given({ from: before && { CodeSha256: before.sha256 } }),
           to: { CodeSha256: each.zip.sha256 },
         } as const,
       }));
@@ -318,7 +324,7 @@ class Deployment {
   }
 }
 
-function staged(input: StackInput, template: object): StackInput {
+function withTemplate(input: StackInput, template: object): StackInput {
   return { ...input, template: JSON.stringify(template) };
 }
 
@@ -331,7 +337,7 @@ function refuseForeignCode({ codeBucket }: FullStackOptions): void {
   );
 }
 
-/** CloudFormation would begin, fail at the table, and take everything back. */
+/** Throws if the table exists: CloudFormation would begin, fail at the table, and take everything back. */
 function refuseTableLeft(name: string, table: TableState | undefined): void {
   if (table === undefined) return;
   throw new ExistsError(

@@ -1,23 +1,25 @@
+import { createHash } from "node:crypto";
 import { LimiterError } from "../domain/names/errors.ts";
 import { type AwsConfig, awsFault, openLambda } from "./aws-clients.ts";
-import type { LambdaZip } from "./lambda-zip.ts";
-import { TAG } from "./stack-tags.ts";
+import { TAG } from "./stack-names.ts";
 
 /** A function as it is deployed. */
 interface FunctionState {
   readonly arn: string;
-  /** Of its code, in base64. */
+  /** The hash of its code, in base64. */
   readonly sha256: string;
-  /** Of the package whose code it has; undefined: nobody has said. */
+  /** The version of the package whose code it has; undefined: no tag says it. */
   readonly version: string | undefined;
 }
 
+type Opened = Awaited<ReturnType<typeof openLambda>>;
+
 /** The code of a stack's functions. */
 export class Functions {
-  readonly #lambda: Awaited<ReturnType<typeof openLambda>>;
+  readonly #lambda: Opened;
   readonly #sleep: (ms: number) => Promise<void>;
 
-  private constructor(lambda: Awaited<ReturnType<typeof openLambda>>, sleep: (ms: number) => Promise<void>) {
+  private constructor(lambda: Opened, sleep: (ms: number) => Promise<void>) {
     this.#lambda = lambda;
     this.#sleep = sleep;
   }
@@ -30,7 +32,7 @@ export class Functions {
     this.#lambda.client.destroy();
   }
 
-  /** Undefined: there is no such function. */
+  /** Reads a function's state. Undefined: there is no such function. */
   async state(name: string): Promise<FunctionState | undefined> {
     const { sdk, client } = this.#lambda;
     try {
@@ -43,15 +45,15 @@ export class Functions {
     }
   }
 
-  /** Uploads the code, waits until it runs, and notes whose it is. */
+  /** Uploads the code, waits until it runs, and tags it with the version. */
   async upload(name: string, { bytes, sha256 }: LambdaZip, version: string): Promise<void> {
     const { sdk, client } = this.#lambda;
     try {
-      await this.#changeable(name);
+      await this.#untilChangeable(name);
       const { FunctionArn } = await client.send(
         new sdk.UpdateFunctionCodeCommand({ FunctionName: name, ZipFile: bytes, Architectures: ["arm64"] }),
       );
-      await this.#changeable(name);
+      await this.#untilChangeable(name);
       const state = await this.state(name);
       if (state?.sha256 !== sha256) {
         throw new LimiterError(
@@ -65,8 +67,8 @@ export class Functions {
     }
   }
 
-  /** A function that was just made, or changed, refuses changes for some seconds. */
-  async #changeable(name: string): Promise<void> {
+  /** Waits while a function refuses changes, which it does for some seconds after each. */
+  async #untilChangeable(name: string): Promise<void> {
     const { sdk, client } = this.#lambda;
     for (let poll = 0; poll < POLLS_MAX; poll++) {
       const { State, LastUpdateStatus, LastUpdateStatusReason } = await client.send(
@@ -87,3 +89,15 @@ export class Functions {
 
 const POLL_MS = 1_000;
 const POLLS_MAX = 300;
+
+/** A function's code as Lambda takes it. */
+export interface LambdaZip {
+  /** The whole zip. */
+  readonly bytes: Uint8Array;
+  /** The hash in base64, as Lambda reports it. */
+  readonly sha256: string;
+}
+
+export function lambdaZip(bytes: Uint8Array): LambdaZip {
+  return { bytes, sha256: createHash("sha256").update(bytes).digest("base64") };
+}

@@ -1,15 +1,15 @@
+import { expiryProblemsOf, shapeProblemsOf, streamProblemsOf, unfitText } from "../adapters/dynamodb/table-fit.ts";
 import { ConflictError, NotFoundError } from "../domain/names/errors.ts";
-import type { AwsConfig } from "./aws-clients.ts";
-import { CloudFormation, type StackDescription } from "./cloudformation.ts";
-import { tableState } from "./own-table.ts";
-import { conditionOf } from "./stack-status.ts";
-import { MANAGER, TAG } from "./stack-tags.ts";
+import { given } from "../domain/names/given.ts";
+import { type AwsConfig, openDynamo, withAws } from "./aws-clients.ts";
+import { CloudFormation, conditionOf, type StackDescription } from "./cloudformation.ts";
+import { MANAGER, TAG } from "./stack-names.ts";
 
-/** A stack of ours among others. */
+/** A stack of zae-limiter in the list of a region. */
 interface ListedStack {
   readonly name: string;
   readonly status: string;
-  /** Of the package that deployed it last. */
+  /** The version of the package that deployed it last. */
   readonly version?: string;
   readonly schemaVersion?: string;
   readonly lambdaVersion?: string;
@@ -34,7 +34,7 @@ export interface InspectedStack {
 /** Stacks made before 0.7 of the original have this before their name, and no tags. */
 const OLD_PREFIX = "ZAEL-";
 
-/** All stacks of ours in a region, by name. */
+/** Lists the stacks of zae-limiter in a region, by name. */
 export async function listStacks(aws: AwsConfig): Promise<readonly ListedStack[]> {
   return opened(aws, async (cloudFormation) => {
     const found: ListedStack[] = [];
@@ -51,8 +51,10 @@ export async function inspectStack(aws: AwsConfig, name: string): Promise<Inspec
     const table = outputs.TableName ?? name;
     const state = await tableState(aws, table);
     return {
-      ...{ name, stackStatus: status, ready: conditionOf(status) === "ready" && state?.status === "ACTIVE" },
-      ...(state === undefined ? {} : { tableStatus: state.status }),
+      name,
+      stackStatus: status,
+      ready: conditionOf(status) === "ready" && state?.status === "ACTIVE",
+      ...given({ tableStatus: state?.status }),
       ...{ table, outputs, parameters, tags },
     };
   });
@@ -66,7 +68,7 @@ export function stackMissing(name: string): NotFoundError {
   );
 }
 
-/** Whose it is says a tag: whoever mistypes a name must not change another's stack. */
+/** Throws unless a tag marks the stack as one of zae-limiter: a mistyped name must not change another stack. */
 export function requireOurs({ name, tags }: StackDescription): void {
   if (tags[TAG.managedBy] === MANAGER || name.startsWith(OLD_PREFIX)) return;
   throw new ConflictError(
@@ -83,13 +85,8 @@ function isOurs({ name, status, tags }: StackDescription): boolean {
 }
 
 function listed({ name, status, tags, createdAtMs, updatedAtMs }: StackDescription): ListedStack {
-  const versions = {
-    version: tags[TAG.version],
-    schemaVersion: tags[TAG.schemaVersion],
-    lambdaVersion: tags[TAG.lambdaVersion],
-  };
-  const known = Object.entries({ ...versions, createdAtMs, updatedAtMs }).filter(([, value]) => value !== undefined);
-  return { name, status, ...Object.fromEntries(known) };
+  const { [TAG.version]: version, [TAG.schemaVersion]: schemaVersion, [TAG.lambdaVersion]: lambdaVersion } = tags;
+  return given({ name, status, version, schemaVersion, lambdaVersion, createdAtMs, updatedAtMs });
 }
 
 async function opened<Answer>(aws: AwsConfig, work: (client: CloudFormation) => Promise<Answer>): Promise<Answer> {
@@ -98,5 +95,52 @@ async function opened<Answer>(aws: AwsConfig, work: (client: CloudFormation) => 
     return await work(cloudFormation);
   } finally {
     cloudFormation.close();
+  }
+}
+
+/** The properties of a table that a stack depends on. */
+export interface TableState {
+  readonly name: string;
+  readonly status: string;
+  readonly deletionProtected: boolean;
+  readonly itemCount: number;
+  /** The parts that the table lacks for a limiter, in words. */
+  readonly problems: readonly string[];
+  /** The parts that it lacks besides for the audit archive. */
+  readonly streamProblems: readonly string[];
+}
+
+/** Reads the state of a table. Undefined: there is no such table. */
+export function tableState(aws: AwsConfig, name: string): Promise<TableState | undefined> {
+  const call = { what: `look at the table ${name}`, missing: "ResourceNotFoundException" };
+  return withAws(openDynamo(aws), call, async ({ sdk, client }) => {
+    const { Table = {} } = await client.send(new sdk.DescribeTableCommand({ TableName: name }));
+    const expiry = await client.send(new sdk.DescribeTimeToLiveCommand({ TableName: name }));
+    return {
+      name,
+      status: Table.TableStatus ?? "",
+      deletionProtected: Table.DeletionProtectionEnabled === true,
+      itemCount: Table.ItemCount ?? 0,
+      problems: [...shapeProblemsOf(Table), ...expiryProblemsOf(expiry.TimeToLiveDescription ?? {})],
+      streamProblems: streamProblemsOf(Table),
+    };
+  });
+}
+
+/** Throws unless a limiter can work on a table that the stack does not make. */
+export function requireFit(
+  name: string,
+  state: TableState | undefined,
+  { needsStream }: { readonly needsStream: boolean },
+): void {
+  if (state === undefined) {
+    throw new NotFoundError(
+      "table_not_found",
+      `There is no table "${name}" in this region; create it, or correct the ARN.`,
+    );
+  }
+  const problems = [...state.problems, ...(needsStream ? state.streamProblems : [])];
+  if (problems.length > 0) {
+    throw new ConflictError("table_unfit", unfitText(name, problems));
   }
 }

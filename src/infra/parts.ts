@@ -32,9 +32,9 @@ export interface Resource {
   readonly Properties: Json;
   /** Logical ids of resources that must be made first. */
   readonly DependsOn?: readonly string[];
-  /** What happens to it when the stack is deleted, or was never finished. Absent: it is deleted. */
+  /** Its end when the stack is deleted, or was never finished. Absent: it is deleted. */
   readonly DeletionPolicy?: "Retain" | "RetainExceptOnCreate" | "Delete";
-  /** What happens to it when another takes its place. */
+  /** Its end when another takes its place. */
   readonly UpdateReplacePolicy?: "Retain" | "Delete";
 }
 
@@ -50,7 +50,7 @@ export interface TemplateContext {
   readonly options: FullStackOptions;
   /** The stack's name with an ending. */
   named(ending: string): Text;
-  /** Of what is one for the whole account: the same in a format such as `acme-{}`, with the region where stacks have it. */
+  /** The name of something that is unique in the account, in a format such as `acme-{}`, with the region if the stack's names have it. */
   accountWide(format: string, ending: string): Text;
   readonly table: {
     readonly name: Text;
@@ -85,7 +85,7 @@ export function templateContext(options: FullStackOptions): TemplateContext {
   return { options, named, accountWide, table };
 }
 
-/** What follows the last slash. */
+/** The part of the ARN after the last slash. */
 export function tableNameOf(tableArn: string): string {
   return tableArn.slice(tableArn.lastIndexOf("/") + 1);
 }

@@ -1,3 +1,4 @@
+import { given } from "../domain/names/given.ts";
 import type { Text } from "./parts.ts";
 
 /** A statement of a policy as IAM reads it. */
@@ -22,7 +23,7 @@ export interface PolicyDocument {
   readonly Statement: readonly Statement[];
 }
 
-/** What a policy is about. */
+/** The table that a policy is about. */
 export interface PolicyPlace {
   /** The ARN of the table. */
   readonly tableArn: Text;
@@ -38,7 +39,7 @@ export interface PolicyPlace {
  */
 export type PolicyName = "acquire" | "full" | "read" | "namespaceAcquire" | "namespaceFull" | "namespaceRead";
 
-/** The namespace's id, by a tag of whoever calls: one policy serves every tenant. */
+/** The namespace's id, from a tag of the caller: one policy serves every tenant. */
 export const NAMESPACE_TAG = `\${aws:PrincipalTag/zael_namespace_id}`;
 
 const READS = ["GetItem", "BatchGetItem"];
@@ -80,19 +81,18 @@ function clientStatements(name: PolicyName, place: PolicyPlace, namespaceId: str
   }
 }
 
-/** DynamoDB uses the key in the name of whoever calls it, and only so may a client use it: the bare key opens nothing. */
+/** Allows a client to use the key only through DynamoDB, which uses it on the caller's behalf. */
 function tableKey({ keyArn }: PolicyPlace): readonly Statement[] {
   if (keyArn === undefined) return [];
-  const Condition = { StringLike: { "kms:ViaService": "dynamodb.*" } };
-  return [{ Sid: "TableKey", Effect: "Allow", Action: KEY_USE, Resource: [keyArn], Condition }];
+  return [allow("TableKey", KEY_USE, [keyArn], { StringLike: { "kms:ViaService": "dynamodb.*" } })];
 }
 
-/** What DynamoDB, S3 and SQS do with a key, as AWS's guide to each of them lists it. */
+/** The actions that DynamoDB, S3 and SQS need on a key, as the guide to each of them lists them. */
 const KEY_USE = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"];
 
 /**
- * Takes, and counts of what was refused, and nothing else that is written. One statement for all keys that are read: configuration and the namespace's registry
- * item are asked for in one BatchGetItem, and a statement must hold for all keys of a request. DeleteItem: whoever takes removes
+ * Allows takes and counts of refusals, and no other writes. One statement covers all keys that are read: configuration and the namespace's
+ * registry item are asked for in one BatchGetItem, and a statement must hold for all keys of a request. A take needs DeleteItem to remove
  * shards that were joined.
  */
 function acquiring(namespaceId: string, tableArn: Text): readonly Statement[] {
@@ -104,20 +104,20 @@ function acquiring(namespaceId: string, tableArn: Text): readonly Statement[] {
   ];
 }
 
-/** Registry items can be read one by one, but not listed: other tenants' names are none of a tenant's business. */
+/** Allows reading registry items one by one, but not listing them: a tenant must not see the names of others. */
 function reading(namespaceId: string, { tableArn, indexArns }: PolicyPlace): readonly Statement[] {
   return [
     allowed("ReadOwn", READS, [tableArn], [`${namespaceId}/*`, REGISTRY]),
-    // In the index of the namespace the key is the bare id.
+    // In the namespace's index the key is the bare id.
     allowed("QueryOwn", ["Query"], [tableArn, indexArns], [`${namespaceId}/*`, namespaceId]),
   ];
 }
 
-/** What the two functions do on the table; with its key they also write the archive, the queue and read their settings. */
+/** Allows what the two functions do on the table; with its key they also write the archive and the queue, and read their settings. */
 export function functionStatements({ tableArn, indexArns, keyArn }: PolicyPlace): readonly Statement[] {
   return [
     allowed("Table", [...READS, "Query", ...WRITES], [tableArn, indexArns]),
-    ...(keyArn === undefined ? [] : [{ Sid: "Key", Effect: "Allow", Action: KEY_USE, Resource: [keyArn] } as const]),
+    ...(keyArn === undefined ? [] : [allow("Key", KEY_USE, [keyArn])]),
   ];
 }
 
@@ -126,8 +126,8 @@ export function documentOf(statements: readonly Statement[]): PolicyDocument {
 }
 
 /**
- * With `keys`: for requests on these partition keys alone. That a request names any is demanded too, since of no keys all are in
- * every set.
+ * Allows operations of DynamoDB, with `keys` only for requests on these partition keys. The condition also demands that a request names a
+ * key, because an empty set of keys is within every set.
  */
 function allowed(
   sid: string,
@@ -135,18 +135,23 @@ function allowed(
   resources: readonly Text[],
   keys?: readonly string[],
 ): Statement {
-  return {
-    Sid: sid,
-    Effect: "Allow",
-    Action: operations.map((operation) => `dynamodb:${operation}`),
-    Resource: resources,
-    ...(keys === undefined
-      ? {}
-      : {
-          Condition: {
-            "ForAllValues:StringLike": { "dynamodb:LeadingKeys": keys },
-            Null: { "dynamodb:LeadingKeys": "false" },
-          },
-        }),
+  const ofKeys = keys && {
+    "ForAllValues:StringLike": { "dynamodb:LeadingKeys": keys },
+    Null: { "dynamodb:LeadingKeys": "false" },
   };
+  return allow(
+    sid,
+    operations.map((operation) => `dynamodb:${operation}`),
+    resources,
+    ofKeys,
+  );
+}
+
+export function allow(
+  Sid: string,
+  Action: readonly string[],
+  Resource: readonly Text[],
+  Condition?: Statement["Condition"],
+): Statement {
+  return { Sid, Effect: "Allow", Action, Resource, ...given({ Condition }) };
 }

@@ -1,30 +1,30 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Change } from "@aws-sdk/client-cloudformation";
 import { ConflictError } from "../domain/names/errors.ts";
-import { onlyAddsIndexes } from "./table-changes.ts";
+import { given } from "../domain/names/given.ts";
 
 /** One change of a stack: of a resource, of a value, of a tag, or of a function's code. */
 export interface StackChange {
   readonly action: "Add" | "Modify" | "Remove" | "Import" | "Dynamic";
-  /** Of a resource, or the name of a parameter. */
+  /** The logical id of a resource, or the name of a parameter. */
   readonly logicalId: string;
-  /** Of the resource; absent: it is no resource. */
+  /** The type of the resource; absent for other changes. */
   readonly type?: string;
-  /** Whether it is made anew, and what was in it is left behind. */
+  /** `True`: the resource is made anew, and its contents are left behind. */
   readonly replacement?: "True" | "False" | "Conditional";
-  /** Before and after, where it is known. */
+  /** The value before and after, if it is known. */
   readonly from?: unknown;
   readonly to?: unknown;
 }
 
 type Texts = Readonly<Record<string, string>>;
 
-/** What would be there for the first time. */
+/** Lists resources that would be there for the first time. */
 export function additions(resources: Readonly<Record<string, { readonly Type: string }>>): readonly StackChange[] {
   return Object.entries(resources).map(([logicalId, { Type }]) => ({ action: "Add", logicalId, type: Type }));
 }
 
-/** All that a change set would change: values, tags, resources, and what else is in the template. */
+/** Lists everything that a change set would change: values, tags, resources, and outputs of the template. */
 export function differencesOf(
   before: { readonly parameters: Texts; readonly tags: Texts },
   after: { readonly parameters: Texts; readonly tags: Texts },
@@ -50,12 +50,11 @@ function valueChanges(before: Texts, after: Texts): readonly StackChange[] {
     .map((name) => ({
       action: before[name] === undefined ? "Add" : after[name] === undefined ? "Remove" : "Modify",
       logicalId: name,
-      ...(before[name] === undefined ? {} : { from: before[name] }),
-      ...(after[name] === undefined ? {} : { to: after[name] }),
+      ...given({ from: before[name], to: after[name] }),
     }));
 }
 
-/** Resources that change, as CloudFormation says it; values of properties from the two templates. */
+/** Lists resources that change, as CloudFormation says; values of properties come from the two templates. */
 function resourceChanges(
   changes: readonly Change[],
   templates: { readonly before: unknown; readonly after: unknown },
@@ -67,8 +66,7 @@ function resourceChanges(
       {
         action: action as StackChange["action"],
         logicalId,
-        ...(ResourceType === undefined ? {} : { type: ResourceType }),
-        ...(Replacement === undefined ? {} : { replacement: Replacement as "True" | "False" | "Conditional" }),
+        ...given({ type: ResourceType, replacement: Replacement as StackChange["replacement"] }),
         ...(action === "Modify" ? propertyChanges(logicalId, templates) : {}),
       },
     ];
@@ -88,7 +86,7 @@ function propertyChanges(logicalId: string, { before, after }: { before: unknown
   return { from: only(old, next), to: only(next, old) };
 }
 
-/** Of a list what the other does not have: two long ones that differ in one element look the same to whoever is asked. */
+/** Keeps the elements of a list that the other lacks: two long lists that differ in one element look the same to a reader. */
 function differing(own: unknown, other: unknown): unknown {
   if (!Array.isArray(own) || !Array.isArray(other)) return own;
   return own.filter((each) => !other.some((there) => isDeepStrictEqual(each, there)));
@@ -99,10 +97,10 @@ function propertiesIn(template: unknown, logicalId: string): Record<string, unkn
   return Resources?.[logicalId]?.Properties;
 }
 
-/** What holds data, or is attached to roles that we do not know of. */
+/** Types that hold data, or are attached to roles that the stack does not know. */
 const KEPT_TYPES: readonly string[] = ["AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::IAM::ManagedPolicy"];
 
-/** Throws where something would go, or be made anew, that others rely on. Nobody can agree to that by `--yes`. */
+/** Throws if a resource that others rely on would be removed or replaced. `--yes` does not agree to that. */
 export function refuseLosses(stack: string, changes: readonly StackChange[]): void {
   const lost = changes.filter(
     ({ action, type, replacement, from, to }) =>
@@ -110,7 +108,7 @@ export function refuseLosses(stack: string, changes: readonly StackChange[]): vo
       KEPT_TYPES.includes(type) &&
       (action === "Remove" ||
         replacement === "True" ||
-        // Of indexes CloudFormation says so whatever becomes of them; those that are added cost nothing that is there.
+        // CloudFormation says `Conditional` for every change of indexes. Adding one loses nothing.
         (replacement === "Conditional" && !(type === "AWS::DynamoDB::Table" && onlyAddsIndexes(from, to)))),
   );
   if (lost.length === 0) return;
@@ -123,4 +121,97 @@ export function refuseLosses(stack: string, changes: readonly StackChange[]): vo
     `Nothing was changed in the stack ${stack}: ${named.join("; ")}, and its contents or attachments would be lost. ` +
       "Keep the old value of the option that causes it, or create another stack.",
   );
+}
+
+/** The part of a template that defines its table. */
+interface WithTable {
+  readonly Resources?: Readonly<Record<string, { readonly Properties?: TableProperties }>>;
+}
+
+interface TableProperties {
+  readonly KeySchema?: readonly KeyPart[];
+  readonly AttributeDefinitions?: readonly { readonly AttributeName: string }[];
+  readonly GlobalSecondaryIndexes?: readonly Index[];
+}
+
+interface KeyPart {
+  readonly AttributeName: string;
+}
+
+interface Index {
+  readonly IndexName: string;
+  readonly KeySchema: readonly KeyPart[];
+  readonly Projection?: { readonly ProjectionType?: string };
+}
+
+const TABLE = "RateLimitsTable";
+
+/** Throws if an index would change or go: DynamoDB cannot change one, and running clients rely on each. */
+export function refuseIndexChanges(stack: string, before: unknown, after: unknown): void {
+  const next = new Map(indexesOf(after).map((index) => [index.IndexName, index]));
+  for (const index of indexesOf(before)) {
+    const wanted = next.get(index.IndexName);
+    // Without indexes the table is no longer the stack's, which is refused as its removal.
+    if (next.size === 0 || (wanted !== undefined && isDeepStrictEqual(index, wanted))) continue;
+    const [from, to] = [index, wanted].map((each) => each?.Projection?.ProjectionType);
+    const what =
+      wanted === undefined
+        ? `the index ${index.IndexName} of its table would be removed`
+        : from === to
+          ? `the index ${index.IndexName} of its table would have other keys`
+          : `the index ${index.IndexName} of its table projects ${from}, and ${to} is requested`;
+    throw new ConflictError(
+      "change_refused",
+      `Nothing was changed in the stack ${stack}: ${what}, and DynamoDB cannot change an existing index. Leave it unchanged` +
+        `${from === to ? "" : ` (--projection ${from})`}, or create a stack under another name.`,
+    );
+  }
+}
+
+/**
+ * Lists the templates on the way to the wanted one, which is the last. DynamoDB makes one index at a time, and CloudFormation fails on a
+ * change that has two.
+ */
+export function stagesTo<Wanted extends object>(before: unknown, wanted: Wanted): readonly Wanted[] {
+  const known = new Set(indexesOf(before).map(({ IndexName }) => IndexName));
+  const all = indexesOf(wanted);
+  const added = all.filter(({ IndexName }) => !known.has(IndexName));
+  if (known.size === 0 || added.length < 2) return [wanted];
+  return added.map((_, i) => {
+    const later = new Set(added.slice(i + 1).map(({ IndexName }) => IndexName));
+    return withIndexes(
+      wanted,
+      all.filter(({ IndexName }) => !later.has(IndexName)),
+    );
+  });
+}
+
+/** True if a table differs only by added indexes and the attributes that they need. */
+function onlyAddsIndexes(from: unknown, to: unknown): boolean {
+  const [old, next] = [from, to].map((each) => (each ?? {}) as Readonly<Record<string, unknown>>);
+  const names = new Set([...Object.keys(old ?? {}), ...Object.keys(next ?? {})]);
+  if (!names.has("GlobalSecondaryIndexes")) return false;
+  if ([...names].some((name) => name !== "GlobalSecondaryIndexes" && name !== "AttributeDefinitions")) return false;
+  // Both sides have only what differs, so the old side is empty if indexes are only added.
+  return [...names].every((name) => ((old?.[name] ?? []) as readonly unknown[]).length === 0);
+}
+
+/** Sets the indexes of the table, and drops attributes that no key has: DynamoDB refuses them. */
+function withIndexes<Wanted extends object>(wanted: Wanted, indexes: readonly Index[]): Wanted {
+  const { Resources } = wanted as WithTable;
+  const table = Resources?.[TABLE];
+  const properties = table?.Properties ?? {};
+  const keys = new Set(
+    [properties.KeySchema ?? [], ...indexes.map(({ KeySchema }) => KeySchema)].flat().map((key) => key.AttributeName),
+  );
+  const Properties = {
+    ...properties,
+    AttributeDefinitions: (properties.AttributeDefinitions ?? []).filter((each) => keys.has(each.AttributeName)),
+    GlobalSecondaryIndexes: indexes,
+  };
+  return { ...wanted, Resources: { ...Resources, [TABLE]: { ...table, Properties } } };
+}
+
+function indexesOf(template: unknown): readonly Index[] {
+  return (template as WithTable | undefined)?.Resources?.[TABLE]?.Properties?.GlobalSecondaryIndexes ?? [];
 }

@@ -1,7 +1,6 @@
 import type { StackEvent } from "@aws-sdk/client-cloudformation";
 import { LimiterError } from "../domain/names/errors.ts";
-import type { CloudFormation, StackDescription } from "./cloudformation.ts";
-import { conditionOf } from "./stack-status.ts";
+import { type CloudFormation, conditionOf, type StackDescription } from "./cloudformation.ts";
 
 /** Something that happened to a resource of a stack. */
 export interface StackProgress {
@@ -15,15 +14,15 @@ export interface StackProgress {
 export interface Waiting {
   readonly cloudFormation: CloudFormation;
   readonly sleep: (ms: number) => Promise<void>;
-  /** Throws where nobody waits any more. */
+  /** Throws if the caller no longer waits. */
   readonly requireWanted: () => void;
   readonly onProgress: (event: StackProgress) => void;
 }
 
 const POLL_MS = 2_000;
-/** CloudFormation itself gives up earlier on everything that a stack of ours has. */
+/** CloudFormation itself gives up earlier on every resource of the stack. */
 const POLLS_MAX = 3_600_000 / POLL_MS;
-/** After so many looks it is taken for what it shows. */
+/** After this many polls the status is believed even without an event. */
 const UNBEGUN_POLLS_MAX = 5;
 
 /** The events of a stack from some moment on. */
@@ -31,14 +30,14 @@ export class EventTrail {
   readonly #waiting: Waiting;
   readonly #seen = new Set<string>();
   readonly failures: StackProgress[] = [];
-  /** Whether anything has happened since. */
+  /** True if anything has happened since. */
   hasNew = false;
 
   private constructor(waiting: Waiting) {
     this.#waiting = waiting;
   }
 
-  /** Begins after what has happened so far; of a stack that is not there, with everything. */
+  /** Starts after the events so far; for a stack that is not there yet, with the first event. */
   static async from(waiting: Waiting, stack: StackDescription | undefined): Promise<EventTrail> {
     const trail = new EventTrail(waiting);
     if (stack === undefined) return trail;
@@ -61,7 +60,7 @@ export class EventTrail {
 }
 
 /** Waits until nothing is changing the stack any more; undefined: it is gone. */
-export async function settled(
+export async function untilSettled(
   waiting: Waiting,
   nameOrId: string,
   trail: EventTrail,
@@ -70,7 +69,7 @@ export async function settled(
     const stack = await waiting.cloudFormation.describe(nameOrId);
     await trail.tellNew(nameOrId);
     if (stack === undefined) return undefined;
-    // For a moment after a change was begun it may still be shown as before: an event says that it has.
+    // For a moment after a change has begun, the old status may still be shown. A new event proves that it has begun.
     if (conditionOf(stack.status) !== "busy" && (trail.hasNew || poll >= UNBEGUN_POLLS_MAX)) return stack;
     await waiting.sleep(POLL_MS);
     waiting.requireWanted();
@@ -78,7 +77,7 @@ export async function settled(
   throw new LimiterError("stack_busy", `The stack ${nameOrId} is still changing after an hour; check its events.`);
 }
 
-/** Why it went wrong, from the first failures: those that follow are only cancelled for their sake. */
+/** Says why a change failed, by the first failures: later ones are only cancelled because of them. */
 export function failureText(failures: readonly StackProgress[]): string {
   const own = failures.filter(({ reason }) => reason !== undefined && !/cancelled|initiated by user/i.test(reason));
   if (own.length === 0) return "its events give no reason";
@@ -88,7 +87,7 @@ export function failureText(failures: readonly StackProgress[]): string {
     .join("; ");
 }
 
-/** Failures of a stack that failed before anybody watched, oldest first. */
+/** Reads earlier failures of a stack, oldest first. */
 export async function pastFailures(cloudFormation: CloudFormation, id: string): Promise<readonly StackProgress[]> {
   return (await cloudFormation.events(id)).map(progressOf).filter(isFailure).toReversed();
 }

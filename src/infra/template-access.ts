@@ -1,6 +1,7 @@
-import { hasAggregator, hasArchive, hasProvisioner } from "./check-options.ts";
-import { arnOf, type Resource, type Resources, ref, sub, type TemplateContext, type Text } from "./parts.ts";
+import { given } from "../domain/names/given.ts";
+import { arnOf, type Json, type Resource, type Resources, ref, sub, type TemplateContext, type Text } from "./parts.ts";
 import {
+  allow,
   documentOf,
   functionStatements,
   type PolicyName,
@@ -9,6 +10,7 @@ import {
   type Statement,
 } from "./policies.ts";
 import { POLICIES, ROLES } from "./stack-names.ts";
+import { hasAggregator, hasArchive, hasProvisioner } from "./stack-options.ts";
 
 /** Roles of the functions, policies for clients, and roles that have these. */
 export function accessResources(context: TemplateContext): Resources {
@@ -22,7 +24,10 @@ export function accessResources(context: TemplateContext): Resources {
       ? { ProvisionerRole: functionRole(context, ROLES.provisioner, provisionerStatements(context)) }
       : {}),
     ...Object.fromEntries(
-      Object.entries(MANAGED).map(([id, { name, description }]) => [id, managedPolicy(context, name, description)]),
+      Object.entries(CLIENT_POLICIES).map(([id, { name, description }]) => [
+        id,
+        managedPolicy(context, name, description),
+      ]),
     ),
     ...(options.createIamRoles
       ? Object.fromEntries(
@@ -32,8 +37,8 @@ export function accessResources(context: TemplateContext): Resources {
   };
 }
 
-/** A description that changes replaces a policy that has a name, and so is never changed. */
-const MANAGED = {
+/** The policies for clients. A description must never change: a new one would replace the policy, which has a name. */
+export const CLIENT_POLICIES = {
   AcquireOnlyPolicy: {
     name: "acquire",
     description: "zae-limiter: acquires tokens in every namespace, changes no limits",
@@ -54,7 +59,7 @@ const MANAGED = {
   },
 } as const satisfies Record<string, { name: PolicyName; description: string }>;
 
-const CLIENT_ROLES = {
+export const CLIENT_ROLES = {
   AppRole: { ending: ROLES.app, policy: "AcquireOnlyPolicy" },
   AdminRole: { ending: ROLES.admin, policy: "FullAccessPolicy" },
   ReadOnlyRole: { ending: ROLES.read, policy: "ReadOnlyPolicy" },
@@ -73,39 +78,44 @@ function managedPolicy(context: TemplateContext, name: PolicyName, description: 
 }
 
 function functionRole(context: TemplateContext, ending: string, statements: readonly Statement[]): Resource {
-  const service = { Effect: "Allow", Principal: { Service: "lambda.amazonaws.com" }, Action: "sts:AssumeRole" };
-  return role(context, ending, {
-    AssumeRolePolicyDocument: { Version: "2012-10-17", Statement: [service] },
-    Policies: [{ PolicyName: "work", PolicyDocument: documentOf(statements) }],
-  });
+  return role(
+    context,
+    ending,
+    { Service: "lambda.amazonaws.com" },
+    {
+      Policies: [{ PolicyName: "work", PolicyDocument: documentOf(statements) }],
+    },
+  );
 }
 
 function clientRole(context: TemplateContext, ending: string, policy: string): Resource {
   const { trust } = context.options;
   const AWS = trust.length === 0 ? sub(`arn:\${AWS::Partition}:iam::\${AWS::AccountId}:root`) : trust;
-  return role(context, ending, {
-    AssumeRolePolicyDocument: {
-      Version: "2012-10-17",
-      Statement: [{ Effect: "Allow", Principal: { AWS }, Action: "sts:AssumeRole" }],
-    },
-    ManagedPolicyArns: [ref(policy)],
-  });
+  return role(context, ending, { AWS }, { ManagedPolicyArns: [ref(policy)] });
 }
 
-function role({ options, accountWide }: TemplateContext, ending: string, properties: Resource["Properties"]): Resource {
+/** Makes a role that `principal` may assume. */
+function role(
+  { options, accountWide }: TemplateContext,
+  ending: string,
+  principal: Json,
+  properties: Resource["Properties"],
+): Resource {
   const { permissionBoundary, roleNameFormat } = options;
+  const assumed = { Effect: "Allow", Principal: principal, Action: "sts:AssumeRole" };
   return {
     Type: "AWS::IAM::Role",
     Properties: {
       RoleName: accountWide(roleNameFormat, ending),
-      ...(permissionBoundary === undefined ? {} : { PermissionsBoundary: boundaryArn(permissionBoundary) }),
+      ...given({ PermissionsBoundary: permissionBoundary && boundaryArn(permissionBoundary) }),
       Tags: [{ Key: "Application", Value: "zae-limiter" }],
+      AssumeRolePolicyDocument: { Version: "2012-10-17", Statement: [assumed] },
       ...properties,
     },
   };
 }
 
-/** Of a policy that is named: one of this account. */
+/** The ARN of a policy; one that is given by name is of this account. */
 export function boundaryArn(boundary: string): Text {
   return boundary.startsWith("arn:")
     ? boundary
@@ -113,25 +123,21 @@ export function boundaryArn(boundary: string): Text {
 }
 
 function policyPlace({ options: { kmsKeyArn: keyArn }, table }: TemplateContext): PolicyPlace {
-  return { tableArn: table.arn, indexArns: table.indexArns, ...(keyArn === undefined ? {} : { keyArn }) };
+  return { tableArn: table.arn, indexArns: table.indexArns, ...given({ keyArn }) };
 }
+
+const STREAM_READS = ["GetRecords", "GetShardIterator", "DescribeStream", "ListStreams"].map(
+  (name) => `dynamodb:${name}`,
+);
 
 function aggregatorStatements(context: TemplateContext): readonly Statement[] {
   const { options, table } = context;
   const { streamArn } = table;
   return [
     ...functionStatements(policyPlace(context)),
-    ...(streamArn === undefined
-      ? []
-      : [
-          allow(
-            "Stream",
-            ["dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:DescribeStream", "dynamodb:ListStreams"],
-            streamArn,
-          ),
-        ]),
-    ...(hasArchive(options) ? [allow("Archive", ["s3:PutObject"], sub(`\${AuditArchiveBucket.Arn}/audit/*`))] : []),
-    allow("Failures", ["sqs:SendMessage"], arnOf("AggregatorDLQ")),
+    ...(streamArn === undefined ? [] : [allow("Stream", STREAM_READS, [streamArn])]),
+    ...(hasArchive(options) ? [allow("Archive", ["s3:PutObject"], [sub(`\${AuditArchiveBucket.Arn}/audit/*`)])] : []),
+    allow("Failures", ["sqs:SendMessage"], [arnOf("AggregatorDLQ")]),
     ...ownLogs("AggregatorLogGroup"),
     ...tracing(options.tracing),
   ];
@@ -141,22 +147,18 @@ function provisionerStatements(context: TemplateContext): readonly Statement[] {
   const { options, table } = context;
   return [
     ...functionStatements(policyPlace(context)),
-    // Before it sets a table up it looks whether a limiter can work there.
-    allow("Describe", ["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"], table.arn),
+    // Before it sets up a table, the provisioner checks that a limiter can work there.
+    allow("Describe", ["dynamodb:DescribeTable", "dynamodb:DescribeTimeToLive"], [table.arn]),
     ...ownLogs("ProvisionerLogGroup"),
     ...tracing(options.tracing),
   ];
 }
 
-/** The group is made with the stack, so that nobody needs the right to make one. Its ARN ends in `:*`, for its streams. */
+/** Allows writing to a log group that the stack makes, so that no role needs the right to make one. Its ARN ends in `:*`, for its streams. */
 function ownLogs(group: string): readonly Statement[] {
-  return [allow("Logs", ["logs:CreateLogStream", "logs:PutLogEvents"], arnOf(group))];
+  return [allow("Logs", ["logs:CreateLogStream", "logs:PutLogEvents"], [arnOf(group)])];
 }
 
 function tracing(isOn: boolean): readonly Statement[] {
-  return isOn ? [allow("Tracing", ["xray:PutTraceSegments", "xray:PutTelemetryRecords"], "*")] : [];
-}
-
-function allow(sid: string, actions: readonly string[], resource: Text): Statement {
-  return { Sid: sid, Effect: "Allow", Action: actions, Resource: [resource] };
+  return isOn ? [allow("Tracing", ["xray:PutTraceSegments", "xray:PutTelemetryRecords"], ["*"])] : [];
 }

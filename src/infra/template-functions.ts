@@ -1,7 +1,7 @@
-import { hasAggregator, hasArchive, hasProvisioner, setsUpTable } from "./check-options.ts";
+import { given } from "../domain/names/given.ts";
 import { arnOf, type Json, type Resources, ref, sub, type TemplateContext, type Text } from "./parts.ts";
 import { NAMES } from "./stack-names.ts";
-import type { FullStackOptions } from "./stack-options.ts";
+import { type FullStackOptions, hasAggregator, hasArchive, hasProvisioner, setsUpTable } from "./stack-options.ts";
 
 /** The aggregator with its queue, its stream and its schedule; the provisioner; their logs. */
 export function functionResources(context: TemplateContext): Resources {
@@ -12,28 +12,27 @@ export function functionResources(context: TemplateContext): Resources {
   };
 }
 
-/** Only events that DynamoDB removed because they expired; what was deleted or purged by hand is not archived. */
+/** Selects events that DynamoDB removed because they expired. Events that were deleted or purged are not archived. */
 const STREAM_FILTER = {
   eventName: ["REMOVE"],
   userIdentity: { principalId: ["dynamodb.amazonaws.com"] },
   dynamodb: { Keys: { SK: { S: [{ prefix: "#AUDIT#" }] } } },
 };
 
-/** Logs, and records that tell of failures: nothing that the stack is there for. */
+/** For logs and reports of failures, which are worth nothing without the stack. */
 const GONE_WITH_STACK = { DeletionPolicy: "Delete", UpdateReplacePolicy: "Delete" } as const;
 
-/** Any number of times within that age. */
+/** Retries are bounded by age alone. */
 const UNLIMITED = -1;
 /**
- * Records that cannot be archived for so long go to the queue, by their place in the stream, whose alarm tells somebody. The stream has them for
- * as long again, so that a runner can still archive them by hand; tried until they expire, they would be gone when the alarm came.
+ * Records that cannot be archived for this long go to the queue, by their place in the stream, and the queue raises an alarm. The stream keeps
+ * them for as long again, so that a runner can still archive them; if they were retried until they expire, they would be gone by then.
  */
 const GIVEN_UP_AFTER_S = 43_200;
 
 function aggregatorResources(context: TemplateContext): Resources {
   const { options, named, table } = context;
   const { aggregatorRoleArn } = options;
-  const archive = hasArchive(options);
   const role = aggregatorRoleArn ?? arnOf("AggregatorRole");
   return {
     AggregatorLogGroup: logGroup(context, NAMES.aggregator),
@@ -61,7 +60,7 @@ function aggregatorResources(context: TemplateContext): Resources {
         environment: {
           SWEEP_AFTER_HOURS: "2",
           USAGE_KEPT_DAYS: ref("SnapshotRetentionDays"),
-          ...(archive ? { ARCHIVE_BUCKET_NAME: ref("AuditArchiveBucket") } : {}),
+          ...(hasArchive(options) ? { ARCHIVE_BUCKET_NAME: ref("AuditArchiveBucket") } : {}),
         },
       }),
     },
@@ -95,7 +94,7 @@ function streamMapping(streamArn: Text) {
       EventSourceArn: streamArn,
       FunctionName: ref("AggregatorFunction"),
       StartingPosition: "TRIM_HORIZON",
-      // One object of the archive for each batch: few large ones rather than many small ones.
+      // Each batch becomes one object of the archive: few large objects are better than many small ones.
       BatchSize: 1_000,
       MaximumBatchingWindowInSeconds: 60,
       FunctionResponseTypes: ["ReportBatchItemFailures"],
@@ -127,14 +126,14 @@ function provisionerResources(context: TemplateContext): Resources {
   };
 }
 
-/** The version record and the namespace `default`: what makes a table one of ours. */
+/** Makes the version record and the namespace `default`, which every table needs. */
 function preparedTable({ table }: TemplateContext) {
   return {
     Type: "Custom::ZaeLimiterTable",
     Properties: {
       ServiceToken: arnOf("ProvisionerFunction"),
       TableName: table.name,
-      // A new layout asks again.
+      // A new layout runs the function again.
       SchemaVersion: ref("SchemaVersion"),
     },
   };
@@ -150,15 +149,15 @@ interface FunctionShape {
 }
 
 /**
- * What runs until the code is uploaded: it fails, so that the stream is read again from where it stood. Never changed: a new text
- * would be a new version of the code, and would replace what was uploaded.
+ * The code until the real one is uploaded. It fails, so that the stream is read again from the same place. The text must never change: a
+ * new one would be a new version of the code, and would replace what was uploaded.
  */
 const PLACEHOLDER =
   'exports.handler = async () => { throw new Error("The code of this function has not been uploaded; run zae-limiter deploy."); };';
 
 /**
- * The same for the provisioner. It answers CloudFormation, which would wait an hour for it otherwise, and an hour more in its rollback. A resource
- * that this code failed to make can be deleted; what the real code made is not.
+ * The code that stands in for the provisioner's. It answers CloudFormation, which would wait an hour otherwise, and an hour more in its rollback. It lets
+ * CloudFormation delete a resource that it failed to make itself, but none that the real code made.
  */
 const PROVISIONER_PLACEHOLDER = `const ID = "zae-limiter-without-code";
 exports.handler = async (event) => {
@@ -184,7 +183,7 @@ function functionProperties({ named, options, table }: TemplateContext, shape: F
     Timeout: timeout,
     Code: codeOf(options, which),
     ...(options.tracing ? { TracingConfig: { Mode: "Active" } } : {}),
-    ...(options.kmsKeyArn === undefined ? {} : { KmsKeyArn: options.kmsKeyArn }),
+    ...given({ KmsKeyArn: options.kmsKeyArn }),
     Environment: {
       Variables: {
         TABLE_NAME: table.name,
@@ -210,7 +209,7 @@ function logGroup({ options: { name, kmsKeyArn } }: TemplateContext, ending: str
       LogGroupName:
         name === undefined ? sub(`/aws/lambda/\${AWS::StackName}${ending}`) : `/aws/lambda/${name}${ending}`,
       RetentionInDays: ref("LogRetentionDays"),
-      ...(kmsKeyArn === undefined ? {} : { KmsKeyId: kmsKeyArn }),
+      ...given({ KmsKeyId: kmsKeyArn }),
     },
   };
 }

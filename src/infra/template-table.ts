@@ -1,8 +1,10 @@
-import { TTL, tableDefinition } from "../adapters/dynamodb/schema.ts";
-import { hasArchive } from "./check-options.ts";
+import { TTL } from "../adapters/dynamodb/schema.ts";
+import { tableDefinition } from "../adapters/dynamodb/table-fit.ts";
+import { given } from "../domain/names/given.ts";
 import { arnOf, type Resources, ref, sub, type TemplateContext } from "./parts.ts";
+import { hasArchive } from "./stack-options.ts";
 
-/** The table and the bucket: what is left when a stack is deleted. */
+/** The table and the archive's bucket, which stay when a stack is deleted. */
 export function tableResources({ options, named }: TemplateContext): Resources {
   const { projection, deletionProtection, pitrRecoveryDays, tableArn, kmsKeyArn } = options;
   const archive = hasArchive(options) ? archiveResources(kmsKeyArn) : {};
@@ -25,14 +27,12 @@ export function tableResources({ options, named }: TemplateContext): Resources {
         TableName: named(""),
         ...definition,
         StreamSpecification: { StreamViewType: StreamSpecification.StreamViewType },
-        // Without a key of one's own DynamoDB encrypts with one of AWS's.
-        ...(kmsKeyArn === undefined
-          ? {}
-          : { SSESpecification: { SSEEnabled: true, SSEType: "KMS", KMSMasterKeyId: kmsKeyArn } }),
+        // Without this, DynamoDB encrypts with a key of AWS.
+        ...given({ SSESpecification: kmsKeyArn && { SSEEnabled: true, SSEType: "KMS", KMSMasterKeyId: kmsKeyArn } }),
         TimeToLiveSpecification: { AttributeName: TTL, Enabled: true },
         PointInTimeRecoverySpecification: {
           PointInTimeRecoveryEnabled: true,
-          ...(pitrRecoveryDays === undefined ? {} : { RecoveryPeriodInDays: pitrRecoveryDays }),
+          ...given({ RecoveryPeriodInDays: pitrRecoveryDays }),
         },
       },
     },
@@ -40,12 +40,12 @@ export function tableResources({ options, named }: TemplateContext): Resources {
   };
 }
 
-/** What holds data stays when the stack goes. What a failed creation has made holds none, and would be in the way of the next. */
+/** Resources with data stay when the stack goes. Those of a failed creation hold none, and would prevent the next one. */
 const RETAINED = { DeletionPolicy: "RetainExceptOnCreate", UpdateReplacePolicy: "Retain" } as const;
 
-/** By default S3 moves nothing smaller, and it would cost more if it did: what is kept there is billed as this much at least. */
+/** Smaller objects stay: S3 moves none of them by default, and Glacier bills each as this many bytes at least. */
 const GLACIER_BYTES_MIN = 131_072;
-/** Versions of objects that somebody overwrote or deleted: a replay does, and so does whoever wants a trace gone. */
+/** Old versions of objects are kept this long. A replay overwrites objects, and so would an attacker who hides traces. */
 const OLD_VERSIONS_KEPT_DAYS = 365;
 
 function archiveResources(kmsKeyArn: string | undefined): Resources {
@@ -82,7 +82,10 @@ function archiveResources(kmsKeyArn: string | undefined): Resources {
           Version: "2012-10-17",
           Statement: [
             {
-              ...{ Sid: "TlsOnly", Effect: "Deny", Principal: "*", Action: "s3:*" },
+              Sid: "TlsOnly",
+              Effect: "Deny",
+              Principal: "*",
+              Action: "s3:*",
               Resource: [arnOf("AuditArchiveBucket"), sub(`\${AuditArchiveBucket.Arn}/*`)],
               Condition: { Bool: { "aws:SecureTransport": "false" } },
             },

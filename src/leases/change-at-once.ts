@@ -1,34 +1,28 @@
 import { PLAIN_TICKET } from "../domain/bucket/give-back.ts";
+import { aboveZero } from "../domain/charge/amounts.ts";
 import { keyInProgress } from "../domain/lease/idempotency.ts";
 import type { LeaseRecord } from "../domain/lease/lease-record.ts";
-import type { LeaseChanged } from "../engine/lease/lease-writes.ts";
+import { given } from "../domain/names/given.ts";
+import { changeLease, type LeaseChanged } from "../engine/lease/lease-writes.ts";
 import { exceededBy } from "../engine/refusal/refused.ts";
-import type { Charged, LeaseChange, LeaseMoves } from "../ports/lease-change.ts";
-import type { LeaseStore } from "../ports/lease-store.ts";
-import type { ChangeAttempts, Changed, ChangeKey, ChangePlan } from "./change-plan.ts";
-import { REPEATS_MAX } from "./change-plan.ts";
-import { type ChargedShare, chargeOf } from "./charging.ts";
-import { leaseNotStored } from "./errors.ts";
+import type { Charged, LeaseChange, LeaseMoves, LeaseStore } from "../ports/lease-store.ts";
 import {
-  bucketsOf,
-  claimOf,
-  claimsOf,
-  debitsOf,
-  heldAt,
-  notPassedBy,
-  type Share,
-  sharesOf,
-  without,
-  withReturned,
-} from "./ledger.ts";
-import { withPassedBy } from "./passed.ts";
-import { afterRenewals, holdLost, renewalsOf } from "./renewing.ts";
-import { endingWithSlots } from "./slots.ts";
-import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
+  type ChangeAttempts,
+  type Changed,
+  type ChangeKey,
+  type ChangePlan,
+  REPEATS_MAX,
+  replyAfterLost,
+  type StoredLeasesDeps,
+} from "./change-plan.ts";
+import { type ChargedShare, changedRecord, chargedShare, chargeOf } from "./charging.ts";
+import { leaseNotStored } from "./errors.ts";
+import { bucketsOf, claimOf, claimsOf, debitsOf, heldAt, type Share, sharesOf, without } from "./ledger.ts";
+import { afterRenewals, holdLost, renewalsOf } from "./slots.ts";
 
 /**
- * Changes of leases in a store whose transaction covers records and buckets: whoever is cut off, wherever, has changed all or
- * nothing, and a repeat under the same key is answered with what was done.
+ * Changes leases in a store whose transaction covers records and buckets: a crash leaves all or nothing changed, and a repeat under the
+ * same key gets the first answer.
  */
 export class ChangesAtOnce implements ChangeAttempts {
   readonly #deps: StoredLeasesDeps;
@@ -41,10 +35,11 @@ export class ChangesAtOnce implements ChangeAttempts {
 
   async attempt(record: LeaseRecord, plan: ChangePlan, key: ChangeKey | undefined): Promise<Changed | undefined> {
     const draft = new ChangeDraft(record, plan, key, this.#deps);
+    if (draft.moves.kind === "take") await this.#deps.acquirer.requireThawed(draft.chain);
     const reply = await this.#changed(draft, plan);
     switch (reply.kind) {
       case "stored":
-        // A store that has applied a change has called its draft before.
+        // The store has called the draft before it applied the change.
         return draft.made as Changed;
       case "refused":
         throw exceededBy(reply.refusal);
@@ -59,42 +54,34 @@ export class ChangesAtOnce implements ChangeAttempts {
     }
   }
 
-  /** Nothing is ever owed: what a change gives back is given back with it. */
+  /** Nothing is owed: give-backs are part of the change. */
   async collect(): Promise<void> {}
 
   renewed(): undefined {}
 
   async resolve(): Promise<void> {}
 
-  /** A repeat of a change that was applied unseen is answered as stored. */
+  /** The store answers a repeat of a change that was applied unseen as stored. */
   async #changed(draft: ChangeDraft, { reason }: ChangePlan): Promise<LeaseChanged> {
+    const { engine, acquirer, timeoutMs } = this.#deps;
+    const parts = { engine, listeners: acquirer.listeners, timeoutMs };
     let isAmbiguous = false;
     for (let repeats = 0; ; repeats++) {
-      const reply = await this.#deps.writes.change(this.#store, draft, reason);
+      const reply = await changeLease(parts, this.#store, draft, reason);
       if (reply.kind === "unavailable" && reply.applied === "unknown") {
         if (repeats === REPEATS_MAX) return reply;
         isAmbiguous = true;
         continue;
       }
-      return isAmbiguous && reply.kind !== "stored" ? this.#resolved(draft, reply) : reply;
+      // The store compares the version first: the record still has the old one, so nothing was applied.
+      const isCertain = reply.kind === "refused" || reply.kind === "keyLost" || reply.kind === "lost";
+      if (!isAmbiguous || reply.kind === "stored" || isCertain) return reply;
+      return replyAfterLost(this.#deps.leases, { leaseId: draft.leaseId, version: draft.version + 1 }, reply);
     }
-  }
-
-  /** After a lost answer: whether the change was certainly not applied. Later versions hide that. */
-  async #resolved(draft: ChangeDraft, reply: LeaseChanged): Promise<LeaseChanged> {
-    // The version was looked at first: the record has its old one still, so that nothing was applied.
-    if (reply.kind === "refused" || reply.kind === "keyLost" || reply.kind === "lost") return reply;
-    if (reply.kind === "conflict") {
-      const now = await this.#deps.leases.get(draft.leaseId);
-      if (now?.version === draft.version + 1) return reply;
-    }
-    const cause =
-      reply.kind === "unavailable" ? reply.cause : new Error("The response to an earlier attempt was lost.");
-    return { kind: "unavailable", applied: "unknown", cause };
   }
 }
 
-/** A change as the store gets it; the lease as it will be is made inside its transaction. */
+/** A change as the store gets it. The next record is made inside its transaction. */
 class ChangeDraft implements LeaseChange {
   readonly leaseId: string;
   readonly version: number;
@@ -122,27 +109,19 @@ class ChangeDraft implements LeaseChange {
     this.key = key?.mark;
     this.chain = bucketsOf(record);
     const taken = sharesOf(record, plan.takes);
-    this.#shares = taken.length > 0 ? taken : notPassedBy(record, debitsOf(record, plan.debits));
+    this.#shares = taken.length > 0 ? taken : debitsOf(record, plan.debits);
     this.#renewals = plan.renewMs === undefined ? [] : renewalsOf(record, plan.renewMs);
     this.moves = taken.length > 0 ? this.#takes() : this.#renewals.length > 0 ? this.#renews() : this.#difference();
   }
 
   writeOf(charged: Charged): ReturnType<LeaseChange["writeOf"]> {
     this.charged = charged;
-    const { clock, calendar } = this.#deps.engine;
     const held =
       charged.kind === "renew"
         ? afterRenewals(this.#record, this.#renewals, charged.renewed)
         : without(this.#record.holdings, this.#plan.returns);
-    const charge = chargeOf(this.#record, held, this.#got(charged), { nowMs: clock.now(), calendar });
-    const next = endingWithSlots({
-      ...this.#record,
-      ...this.#plan.to,
-      version: this.version + 1,
-      writer: this.writer,
-      resources: withPassedBy(withReturned(charge.resources, this.#plan.returns), this.#plan.passes),
-      holdings: charge.holdings,
-    });
+    const charge = chargeOf(this.#deps, this.#record, held, this.#got(charged));
+    const next = changedRecord(this.#record, this.#plan, charge, this.writer);
     this.made = { next, charge };
     return { record: next, finish: this.#key?.finishOf(next, charge) };
   }
@@ -158,11 +137,11 @@ class ChangeDraft implements LeaseChange {
   }
 
   #difference(): LeaseMoves {
-    const debits = this.#shares.map(({ at, amounts }) => ({ held: this.#heldAt(at), amounts }));
+    const debits = this.#shares.map(({ at, amounts }) => ({ held: heldAt(this.#record, at, PLAIN_TICKET), amounts }));
     const credits = this.#plan.returns.map(({ at, ticket, held, reason }) => ({
       held: heldAt(this.#record, at, ticket),
-      amounts: held.filter(({ milli }) => milli > 0),
-      ...(reason === undefined ? {} : { reason }),
+      amounts: aboveZero(held),
+      ...given({ reason }),
       ...((reason ?? this.#plan.reason) === "rollback" ? {} : { slotsUsed: true as const }),
     }));
     return { kind: "difference", debits, credits: credits.filter(({ amounts }) => amounts.length > 0) };
@@ -174,12 +153,7 @@ class ChangeDraft implements LeaseChange {
     const answers = charged.kind === "take" ? charged.taken : charged.debited;
     return this.#shares.map((share, i) => {
       const at = moves.kind === "take" ? claimOf(this.#record, share, moves.claims) : i;
-      const { ticket = PLAIN_TICKET, state } = answers[at] as (typeof answers)[number];
-      return { share, held: this.#heldAt(share.at), ticket, state };
+      return chargedShare(this.#record, share, answers[at]);
     });
-  }
-
-  #heldAt(at: Share["at"]) {
-    return heldAt(this.#record, at, PLAIN_TICKET);
   }
 }

@@ -1,28 +1,35 @@
 import { forgottenAtMs, type LeaseRecord } from "../domain/lease/lease-record.ts";
 import { RateLimiterUnavailable } from "../domain/names/errors.ts";
-import type { DueLease, LeaseStore } from "../ports/lease-store.ts";
+import type { LeaseStore } from "../ports/lease-store.ts";
+import { besideDifferences } from "./beside.ts";
 import { ChangesAtOnce } from "./change-at-once.ts";
 import { ChangesInSteps } from "./change-in-steps.ts";
-import type { ChangeAttempts, Changed, ChangeKey, ChangePlan, ChangeStep, Charge } from "./change-plan.ts";
+import type {
+  ChangeAttempts,
+  Changed,
+  ChangeKey,
+  ChangePlan,
+  ChangeStep,
+  Charge,
+  StoredLeasesDeps,
+} from "./change-plan.ts";
 import { leaseContended, leaseMissing } from "./errors.ts";
 import { type LeaseView, viewOf } from "./lease-view.ts";
 import { allOf, compacted } from "./ledger.ts";
 import { slotsBack } from "./slots.ts";
-import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
 
-/** What came of looking for leases whose time is up. */
+/** The result of a search for expired leases. */
 interface ExpiryRun {
   readonly found: number;
   readonly expired: number;
-  /** The first that was met, if any. */
   readonly failure: { readonly error: unknown } | undefined;
 }
 
 /**
- * What became of a lease that was to be ended.
- * - `open`: its hold ends later than was thought.
- * - `closed`: somebody has ended it.
- * - `waiting`: it has to be looked at again.
+ * The result of ending a due lease.
+ * - `open`: its hold was extended.
+ * - `closed`: it was ended before.
+ * - `waiting`: try again.
  */
 export type DueOutcome =
   | { readonly kind: "expired" | "missing" | "waiting" }
@@ -31,12 +38,14 @@ export type DueOutcome =
   | { readonly kind: "failed"; readonly error: unknown };
 
 const WAITS: DueOutcome = { kind: "waiting" };
+const failedBy = (error: unknown): DueOutcome => ({ kind: "failed", error });
 
 const CHANGES_MAX = 20;
-/** A renewal by another process is a read and a write away. */
+/** Pause before the record of a lease that another process renews is read again. */
 const RENEWING_LOOK_MS = 20;
 const EXPIRED_AT_ONCE = 16;
-/** Changes of stored leases. The record moves by a condition on its version: so of two that change a lease at once one wins. */
+
+/** Changes stored leases. Writes depend on the version of the record, so of two concurrent changes one wins. */
 export class LeaseChanges {
   readonly #deps: StoredLeasesDeps;
   readonly #attempts: ChangeAttempts;
@@ -46,14 +55,14 @@ export class LeaseChanges {
     this.#attempts = changesAtOnce(deps.leases) ? new ChangesAtOnce(deps, deps.leases) : new ChangesInSteps(deps);
   }
 
-  /** A lease that is remembered, with its end written down if its time is up. */
+  /** Reads a lease, and writes its end if its time is up. */
   async read(leaseId: string): Promise<LeaseRecord> {
     for (let tries = 0; tries < CHANGES_MAX; tries++) {
       const stored = typeof leaseId === "string" ? await this.#deps.leases.get(leaseId) : undefined;
       const nowMs = this.#deps.engine.clock.now();
       const isDue = stored?.status === "open" && nowMs >= stored.expiresAtMs && !isBeingRenewed(stored, nowMs);
       const record = isDue ? (await this.#attempt(stored, expiry(stored), undefined))?.next : stored;
-      // Another was faster.
+      // Another process was faster.
       if (isDue && record === undefined) continue;
       if (record === undefined || (forgottenAtMs(record) ?? Number.POSITIVE_INFINITY) <= nowMs)
         throw leaseMissing(leaseId);
@@ -62,7 +71,7 @@ export class LeaseChanges {
     throw leaseContended(leaseId);
   }
 
-  /** Reads and changes; again from the start when another was faster. */
+  /** Reads and changes; starts again if another change was faster. */
   async change(
     leaseId: string,
     step: ChangeStep,
@@ -84,7 +93,7 @@ export class LeaseChanges {
     throw leaseContended(leaseId);
   }
 
-  /** The lease, once nobody is renewing its slots: before, nobody knows their tickets. */
+  /** Reads the lease once no process renews its slots: until then their tickets are unknown. */
   async #notBeingRenewed(leaseId: string): Promise<LeaseRecord> {
     const { clock } = this.#deps.engine;
     for (;;) {
@@ -97,12 +106,12 @@ export class LeaseChanges {
   }
 
   /**
-   * Writes down the end of some leases whose time is up, a few at a time. One that cannot be ended, because its record is damaged
-   * for example, does not keep the others from it.
+   * Writes the end of expired leases, a few at a time. A lease that cannot be ended, such as one with a damaged record, does not block the
+   * others.
    */
   async expireDue(max: number): Promise<ExpiryRun> {
     await this.resolve();
-    const due = await this.findDue(this.#deps.engine.clock.now(), max);
+    const due = await this.#deps.leases.findDue(this.#deps.engine.clock.now(), max);
     const outcomes = await this.endDue(due.map(({ leaseId }) => leaseId));
     const failed = outcomes.find((one) => one.kind === "failed");
     return {
@@ -112,34 +121,22 @@ export class LeaseChanges {
     };
   }
 
-  /** Leases that are due until then. */
-  async findDue(untilMs: number, max: number): Promise<readonly DueLease[]> {
-    return this.#deps.leases.findDue(untilMs, max);
-  }
-
-  /** Finds out about changes of this process whose answers were lost. */
   resolve(): Promise<void> {
     return this.#attempts.resolve(undefined);
   }
 
-  /** Ends those of these leases whose time is up, in their order. While the store is down the others wait. */
+  /** Ends the expired ones of these leases, in their order. While the store is down the others wait. */
   async endDue(leaseIds: readonly string[]): Promise<readonly DueOutcome[]> {
     const outcomes: DueOutcome[] = [];
     for (let from = 0; from < leaseIds.length; from += EXPIRED_AT_ONCE) {
       const isDown = outcomes.some((one) => one.kind === "failed" && one.error instanceof RateLimiterUnavailable);
       const some = leaseIds.slice(from, from + EXPIRED_AT_ONCE);
-      const ended = isDown ? some.map((): DueOutcome => WAITS) : await Promise.all(some.map((id) => this.#endOne(id)));
+      const ended = isDown
+        ? some.map((): DueOutcome => WAITS)
+        : await Promise.all(some.map((id) => this.#expire(id).catch(failedBy)));
       outcomes.push(...ended);
     }
     return outcomes;
-  }
-
-  async #endOne(leaseId: string): Promise<DueOutcome> {
-    try {
-      return await this.#expire(leaseId);
-    } catch (error) {
-      return { kind: "failed", error };
-    }
   }
 
   async #expire(leaseId: string): Promise<DueOutcome> {
@@ -152,7 +149,7 @@ export class LeaseChanges {
       return { kind: "open", expiresAtMs: record.expiresAtMs };
     }
     if (isBeingRenewed(record, nowMs)) return WAITS;
-    // Another that ends it at the same time does as well.
+    // Another process may have ended it.
     return (await this.#attempt(record, expiry(record), undefined)) === undefined ? WAITS : { kind: "expired" };
   }
 
@@ -162,10 +159,17 @@ export class LeaseChanges {
       return undefined;
     }
     const changed = await this.#attempts.attempt(record, plan, key);
+    if (changed !== undefined) this.#count(record, plan);
     if (changed !== undefined && changed.next.status !== record.status) {
       this.#deps.onChange(viewOf(changed.next, this.#deps.namespace));
     }
     return changed;
+  }
+
+  #count(record: LeaseRecord, { beside, takes }: ChangePlan): void {
+    for (const { entityId, resource, bypass, amounts, request } of besideDifferences(record, beside, takes)) {
+      this.#deps.acquirer.callers.differed({ entityId, resource }, bypass, amounts, request);
+    }
   }
 }
 
@@ -177,13 +181,13 @@ function changesAtOnce(leases: LeaseStore): leases is LeaseStore & Required<Pick
   return leases.change !== undefined;
 }
 
-/** The end of a lease that nobody ended, counted at the end of its hold. Slots come back in any case. */
+/** Ends a lease as of the end of its hold. Slots come back in any case. */
 function expiry(record: LeaseRecord): ChangePlan {
   return {
     debits: [],
     takes: [],
     returns: record.onExpiry === "refund" ? allOf(record) : slotsBack(record),
-    ...(record.onExpiry === "refund" ? { passes: "none" as const } : {}),
+    ...(record.onExpiry === "refund" ? { passes: "none" as const, beside: "all" as const } : {}),
     reason: "rollback",
     to: { status: "expired", closing: { atMs: record.expiresAtMs, by: "" } },
   };

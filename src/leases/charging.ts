@@ -1,13 +1,14 @@
+import { withoutShadowed } from "../domain/bucket/bucket-questions.ts";
 import type { BucketState } from "../domain/bucket/bucket-state.ts";
 import { PLAIN_TICKET, type Ticket } from "../domain/bucket/give-back.ts";
+import type { LimitStanding } from "../domain/charge/rate-limit-headers.ts";
 import type { LeaseHolding, LeaseRecord, LeaseResourceRecord } from "../domain/lease/lease-record.ts";
-import type { Calendar } from "../domain/limits/calendar.ts";
-import { onlyShadowed, withoutShadowed } from "../domain/limits/shadow.ts";
 import type { BucketPosition } from "../engine/lease/lease-part.ts";
 import { exceededBy } from "../engine/refusal/refused.ts";
 import { standingsOf } from "../engine/refusal/standing.ts";
-import type { Held } from "../ports/bucket-store.ts";
-import type { Charge, ChargePlan } from "./change-plan.ts";
+import type { Held, Undecided } from "../ports/bucket-store.ts";
+import { withBeside } from "./beside.ts";
+import type { ChangePlan, Charge, ChargePlan, StoredLeasesDeps } from "./change-plan.ts";
 import { leaseNotStored } from "./errors.ts";
 import {
   bucketsOf,
@@ -15,27 +16,40 @@ import {
   claimsOf,
   debitsOf,
   heldAt,
-  notPassedBy,
+  type Ledger,
   positionsIn,
   type ResourceAmounts,
   type Share,
   sharesOf,
   withMore,
+  withPassedBy,
+  withReturned,
   withSeen,
 } from "./ledger.ts";
-import { withMorePassed } from "./passed.ts";
 import { seenIn } from "./record-of.ts";
-import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
-import { Untold } from "./untold.ts";
+import { endingWithSlots } from "./slots.ts";
 
-/** A charge that can be given back, should the lease not be moved. */
+/** Delays events of takes and debits until the record of the lease is written: without it, they are undone. */
+export class Untold implements Undecided {
+  #waiting: (() => void)[] = [];
+
+  add(tell: () => void): void {
+    this.#waiting.push(tell);
+  }
+
+  tell(): void {
+    for (const tell of this.#waiting.splice(0)) tell();
+  }
+}
+
+/** A charge that can be undone if the record is not moved. */
 interface UndoableCharge extends Charge {
   undo(): Promise<void>;
-  /** It stays: what it reached is told. */
+  /** Keeps the charge and publishes its events. */
   kept(): void;
 }
 
-/** What one level gave. */
+/** The charge of one level. */
 export interface ChargedShare {
   readonly share: Share;
   readonly held: Held;
@@ -43,100 +57,114 @@ export interface ChargedShare {
   readonly state: BucketState | undefined;
 }
 
-/** Takes more for a stored lease, before its record says so. */
-export class Charging {
-  readonly #deps: StoredLeasesDeps;
-
-  constructor(deps: StoredLeasesDeps) {
-    this.#deps = deps;
-  }
-
-  /** All of it or nothing. `holdings` are those of the lease without what it is about to give back. */
-  async charge(record: LeaseRecord, holdings: readonly LeaseHolding[], plan: ChargePlan): Promise<UndoableCharge> {
-    const untold = new Untold();
-    const got = [...(await this.#take(record, plan, untold)), ...(await this.#debit(record, plan.debits, untold))];
-    const { clock, calendar } = this.#deps.engine;
-    const charge = chargeOf(record, holdings, got, { nowMs: clock.now(), calendar });
-    return { ...charge, undo: () => this.#undo(got), kept: () => untold.tell() };
-  }
-
-  async #take(
-    record: LeaseRecord,
-    { takes, leavePercent }: ChargePlan,
-    untold: Untold,
-  ): Promise<readonly ChargedShare[]> {
-    const shares = sharesOf(record, takes);
-    if (shares.length === 0) return [];
-    const claims = claimsOf(record, shares, { nowMs: this.#deps.engine.clock.now(), leavePercent });
-    const taken = await this.#deps.acquirer.client.takeMore(claims, bucketsOf(record), untold);
-    switch (taken.kind) {
-      case "granted":
-        return shares.map((share) => {
-          const answer = taken.answers[claimOf(record, share, claims)];
-          const ticket = answer?.ticket ?? PLAIN_TICKET;
-          return { share, held: heldAt(record, share.at, ticket), ticket, state: answer?.state };
-        });
-      case "refused":
-        throw exceededBy(taken.refusal);
-      default:
-        throw leaseNotStored(
-          `A consume of the lease ${record.leaseId}`,
-          taken.kind === "unavailable" ? taken.cause : undefined,
-        );
-    }
-  }
-
-  async #debit(record: LeaseRecord, amounts: ResourceAmounts, untold: Untold): Promise<readonly ChargedShare[]> {
-    const shares = notPassedBy(record, debitsOf(record, amounts));
-    const helds = shares.map(({ at }) => heldAt(record, at, PLAIN_TICKET));
-    const written = await Promise.allSettled(
-      helds.map((held, i) => this.#deps.acquirer.client.debit(held, (shares[i] as Share).amounts, untold)),
-    );
-    const got: ChargedShare[] = [];
-    let failure: { readonly error: unknown } | undefined;
-    for (const [i, outcome] of written.entries()) {
-      const held = helds[i] as Held;
-      if (outcome.status === "rejected") failure ??= { error: outcome.reason };
-      else if (outcome.value.outcome === "applied" || outcome.value.outcome === "gone") {
-        const { ticket, state } = outcome.value;
-        got.push({ share: shares[i] as Share, held, ticket: ticket ?? PLAIN_TICKET, state });
-      } else failure ??= { error: leaseNotStored(`A charge of the lease ${record.leaseId}`, undefined) };
-    }
-    if (failure === undefined) return got;
-    await this.#undo(got);
-    throw failure.error;
-  }
-
-  async #undo(got: readonly ChargedShare[]): Promise<void> {
-    if (got.length === 0) return;
-    await this.#deps.acquirer.client.giveBack(
-      got.map(({ ticket, held }) => ({ ...held, ticket })),
-      got.map(({ share, ticket }) => withoutShadowed(share.amounts, ticket.shadowed)),
-      "rollback",
-    );
-  }
-}
-
-/** The lease with what each level gave. `holdings` are those of the lease without what it is about to give back. */
-export function chargeOf(
+/**
+ * Charges all buckets or none, before the record is written. `holdings` are those of the lease without the amounts about to be given back.
+ */
+export async function charge(
+  deps: StoredLeasesDeps,
   record: LeaseRecord,
   holdings: readonly LeaseHolding[],
-  got: readonly ChargedShare[],
-  at: { readonly nowMs: number; readonly calendar: Calendar },
-): Charge {
-  let charge: Charge = { holdings, resources: record.resources, standings: [] };
-  for (const { share, held, ticket, state } of got) {
-    const position = positionsIn(record.resources[share.at[0]] as LeaseResourceRecord)[share.at[1]] as BucketPosition;
-    const seen = state === undefined ? undefined : seenIn(held, state, { position, nowMs: at.nowMs });
-    const level = { bucket: held.bucket, set: held.set, level: position.level };
-    const taken = { at: share.at, amounts: withoutShadowed(share.amounts, ticket.shadowed) };
-    const passed = { at: share.at, amounts: onlyShadowed(share.amounts, ticket.shadowed) };
-    const resources = withMorePassed(charge.resources, passed);
-    charge = {
-      holdings: withMore(charge.holdings, taken, ticket),
-      resources: seen === undefined ? resources : withSeen(resources, share.at, seen),
-      standings: state === undefined ? charge.standings : [...charge.standings, ...standingsOf(level, state, at)],
-    };
+  plan: ChargePlan,
+): Promise<UndoableCharge> {
+  const untold = new Untold();
+  const got = [...(await take(deps, record, plan, untold)), ...(await debit(deps, record, plan.debits, untold))];
+  return { ...chargeOf(deps, record, holdings, got), undo: () => undo(deps, got), kept: () => untold.tell() };
+}
+
+async function take(
+  { acquirer, engine }: StoredLeasesDeps,
+  record: LeaseRecord,
+  { takes, leavePercent }: ChargePlan,
+  untold: Untold,
+): Promise<readonly ChargedShare[]> {
+  const shares = sharesOf(record, takes);
+  if (shares.length === 0) return [];
+  const claims = claimsOf(record, shares, { nowMs: engine.clock.now(), leavePercent });
+  const taken = await acquirer.takeMore(claims, bucketsOf(record), untold);
+  if (taken.kind === "refused") throw exceededBy(taken.refusal);
+  if (taken.kind !== "granted") {
+    const cause = taken.kind === "unavailable" ? taken.cause : undefined;
+    throw leaseNotStored(`A consume of the lease ${record.leaseId}`, cause);
   }
-  return charge;
+  return shares.map((share) => chargedShare(record, share, taken.answers[claimOf(record, share, claims)]));
+}
+
+/** `answer` is undefined, or without a ticket, if the bucket no longer exists. */
+export function chargedShare(
+  record: LeaseRecord,
+  share: Share,
+  answer: { readonly ticket?: Ticket | undefined; readonly state?: BucketState | undefined } | undefined,
+): ChargedShare {
+  const { ticket = PLAIN_TICKET, state } = answer ?? {};
+  return { share, held: heldAt(record, share.at, ticket), ticket, state };
+}
+
+async function debit(
+  deps: StoredLeasesDeps,
+  record: LeaseRecord,
+  amounts: ResourceAmounts,
+  untold: Untold,
+): Promise<readonly ChargedShare[]> {
+  const shares = debitsOf(record, amounts);
+  const { client } = deps.acquirer;
+  const written = await Promise.allSettled(
+    shares.map(async ({ at, amounts }) => client.debit(heldAt(record, at, PLAIN_TICKET), amounts, "adjust", untold)),
+  );
+  const got: ChargedShare[] = [];
+  let failure: { readonly error: unknown } | undefined;
+  for (const [i, outcome] of written.entries()) {
+    if (outcome.status === "rejected") failure ??= { error: outcome.reason };
+    else if (outcome.value.outcome === "applied" || outcome.value.outcome === "gone") {
+      got.push(chargedShare(record, shares[i] as Share, outcome.value));
+    } else failure ??= { error: leaseNotStored(`A charge of the lease ${record.leaseId}`, undefined) };
+  }
+  if (failure === undefined) return got;
+  await undo(deps, got);
+  throw failure.error;
+}
+
+async function undo({ acquirer }: StoredLeasesDeps, got: readonly ChargedShare[]): Promise<void> {
+  if (got.length === 0) return;
+  await acquirer.client.giveBack(
+    got.map(({ held }) => held),
+    got.map(({ share, ticket }) => withoutShadowed(share.amounts, ticket.shadowed)),
+    "rollback",
+  );
+}
+
+/** The lease after the charge. `holdings` are those of the lease without the amounts about to be given back. */
+export function chargeOf(
+  { engine }: Pick<StoredLeasesDeps, "engine">,
+  { resources }: LeaseRecord,
+  holdings: readonly LeaseHolding[],
+  got: readonly ChargedShare[],
+): Charge {
+  const times = { nowMs: engine.clock.now(), calendar: engine.calendar };
+  let ledger: Ledger = { holdings, resources };
+  const standings: LimitStanding[] = [];
+  for (const { share, held, ticket, state } of got) {
+    ledger = withMore(ledger, share, ticket);
+    if (state === undefined) continue;
+    const [resource, level] = share.at;
+    const position = positionsIn(resources[resource] as LeaseResourceRecord)[level] as BucketPosition;
+    const seen = seenIn(held, state, { position, nowMs: times.nowMs });
+    ledger = { ...ledger, resources: withSeen(ledger.resources, share.at, seen) };
+    standings.push(...standingsOf({ bucket: held.bucket, set: held.set, level: position.level }, state, times));
+  }
+  return { ...ledger, standings };
+}
+
+/** The next version of the record after a change with this charge. */
+export function changedRecord(record: LeaseRecord, plan: ChangePlan, charge: Charge, writer: string): LeaseRecord {
+  return endingWithSlots({
+    ...record,
+    ...plan.to,
+    version: record.version + 1,
+    writer,
+    resources: withBeside(
+      { ...record, resources: withPassedBy(withReturned(charge.resources, plan.returns), plan.passes) },
+      plan.beside,
+    ),
+    holdings: charge.holdings,
+  });
 }

@@ -1,11 +1,5 @@
 import type { StoredLeaseStatus } from "../domain/lease/lease-record.ts";
-import {
-  ConflictError,
-  LeaseClosed,
-  NotFoundError,
-  RateLimiterUnavailable,
-  ValidationError,
-} from "../domain/names/errors.ts";
+import { ConflictError, LeaseClosed, NotFoundError, RateLimiterUnavailable } from "../domain/names/errors.ts";
 import { shown } from "../domain/names/names.ts";
 
 export function leaseMissing(leaseId: unknown): NotFoundError {
@@ -28,7 +22,6 @@ export function leaseClosed(leaseId: string, leaseStatus: Exclude<StoredLeaseSta
   });
 }
 
-/** Many change one lease at once, and this caller lost each time. */
 export function leaseContended(leaseId: string): ConflictError {
   return new ConflictError(
     "lease_contended",
@@ -40,14 +33,5 @@ export function leaseNotStored(what: string, cause: unknown): RateLimiterUnavail
   return new RateLimiterUnavailable(
     `${what} could not be stored. Settle and rollback may be repeated; tokens taken but not held count as used.`,
     { cause },
-  );
-}
-
-/** Checks a key and answers it. */
-export function checkKey(key: unknown): string {
-  if (typeof key === "string" && /^[\x20-\x7e]{1,255}$/.test(key)) return key;
-  throw new ValidationError(
-    "idempotency_key_invalid",
-    `idempotencyKey is ${shown(key)}; use 1 to 255 printable ASCII characters, such as a UUID.`,
   );
 }

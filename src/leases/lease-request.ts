@@ -1,76 +1,77 @@
-import type { Tokens } from "../domain/charge/amounts.ts";
+import type { Also, Tokens } from "../domain/charge/amounts.ts";
 import type { OnExpiry } from "../domain/lease/lease-record.ts";
 import { ValidationError } from "../domain/names/errors.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import { shown } from "../domain/names/names.ts";
 import { type AcquireRequest, HELD_AT_MOST } from "../engine/acquire/request.ts";
-import type { HoldDefaults } from "./stored-leases-deps.ts";
+import type { HoldDefaults } from "./change-plan.ts";
 
-/** What to take, and for how long to hold it. */
+/** A request for a stored lease. */
 export interface LeaseRequest extends AcquireRequest {
   /**
    * How long the lease may stay open, and its slots are held, in ms; 0 charges at once and makes none. Absent: the default of
    * `StoredLeases`, or the shortest hold of its slots, if that is shorter.
    */
   readonly holdMs?: number;
-  /** What becomes of it when nobody ends it in time. Absent: the default of `StoredLeases`. */
+  /** In place of the default of `StoredLeases`, and cut to the shortest hold of its slots as that is. */
+  readonly [HELD_AT_MOST]?: number;
+  /** The end of a lease that is not closed in time. Absent: the default of `StoredLeases`. */
   readonly onExpiry?: OnExpiry;
   /** The same key within a day gets the first answer, and charges nothing. */
   readonly idempotencyKey?: string;
-  /** Whose key it is: the keys of two callers are never the same. */
+  /** The owner of the key: keys of two owners never collide. */
   readonly keyOwner?: string;
 }
 
-/** What a lease came to in the end, in total by measure; what is not named stays as it is. */
+/** The totals of a lease by measure; measures that are not named stay. */
 export interface SettleRequest {
   readonly consumed?: Tokens;
-  readonly also?: Readonly<Record<string, Tokens>>;
+  readonly also?: Also;
 }
 
-/** A difference, which may go into debt or give back. */
-export interface AdjustRequest {
+/** A change that is made once for each key. */
+interface KeyedChange {
+  readonly also?: Also;
+  readonly idempotencyKey?: string;
+  readonly keyOwner?: string;
+}
+
+/** A difference by measure: positive charges, negative gives back. */
+export interface AdjustRequest extends KeyedChange {
   readonly delta: Tokens;
-  readonly also?: Readonly<Record<string, Tokens>>;
-  readonly idempotencyKey?: string;
-  readonly keyOwner?: string;
 }
 
-/** What is to be taken further, or given back. */
-export interface AmountsRequest {
+/** Amounts to take or to give back. */
+export interface AmountsRequest extends KeyedChange {
   readonly amounts: Tokens;
-  readonly also?: Readonly<Record<string, Tokens>>;
-  readonly idempotencyKey?: string;
-  readonly keyOwner?: string;
 }
 
-/** What is to be taken further, and what it must leave. */
+/** Amounts to take, and the share to leave. */
 export interface ConsumeRequest extends AmountsRequest {
   /** How many percent must be left at least. Default: what the lease itself has to leave, which is always left. */
   readonly leavePercent?: number;
 }
 
-/** How long to go on holding, from now. */
+/** The new hold, from now. */
 export interface ExtendRequest {
   readonly holdMs: number;
 }
 
-const LEASE = new KnownNames<LeaseRequest>({
+const LEASE = new KnownNames<Omit<LeaseRequest, typeof HELD_AT_MOST>>({
   ...{ entityId: true, resource: true, consume: true, limits: true, also: true, wait: true, atomic: true },
   ...{ leavePercent: true, requestId: true, signal: true, holdMs: true, onExpiry: true, idempotencyKey: true },
   keyOwner: true,
 });
 export const SETTLE = new KnownNames<SettleRequest>({ consumed: true, also: true });
-export const ADJUST = new KnownNames<AdjustRequest>({
-  ...{ delta: true, also: true, idempotencyKey: true, keyOwner: true },
-});
-const AMOUNTS_NAMES = { amounts: true, also: true, idempotencyKey: true, keyOwner: true } as const;
-export const AMOUNTS = new KnownNames<AmountsRequest>(AMOUNTS_NAMES);
-export const CONSUME = new KnownNames<ConsumeRequest>({ ...AMOUNTS_NAMES, leavePercent: true });
+const KEYED = { also: true, idempotencyKey: true, keyOwner: true } as const;
+export const ADJUST = new KnownNames<AdjustRequest>({ ...KEYED, delta: true });
+export const AMOUNTS = new KnownNames<AmountsRequest>({ ...KEYED, amounts: true });
+export const CONSUME = new KnownNames<ConsumeRequest>({ ...KEYED, amounts: true, leavePercent: true });
 export const EXTEND = new KnownNames<ExtendRequest>({ holdMs: true });
 
 /**
- * The request without what only a lease knows of, and for how long it is held. The hold of a lease is that of its slots: one that the
- * request names is checked against their limits, another is cut to theirs.
+ * Splits a request into the acquire and the terms of the lease. The hold of a lease is that of its slots: a hold that the request names
+ * is checked against their limits, the default is cut to theirs.
  */
 export function checkLeaseRequest(
   request: LeaseRequest,
@@ -82,7 +83,11 @@ export function checkLeaseRequest(
     throw new ValidationError("on_expiry_invalid", `onExpiry is ${shown(onExpiry)}; give "charge" or "refund".`);
   }
   const heldMs =
-    holdMs === undefined ? defaults.holdMs : holdMs === 0 ? 0 : checkHold(holdMs, defaults.holdMaxMs, "0 or ");
+    holdMs === undefined
+      ? (request[HELD_AT_MOST] ?? defaults.holdMs)
+      : holdMs === 0
+        ? 0
+        : checkHold(holdMs, defaults.holdMaxMs, "0 or ");
   const asked = holdMs ? { ...rest, holdMs } : { ...rest, [HELD_AT_MOST]: heldMs };
   return { asked, holdMs: heldMs, onExpiry };
 }

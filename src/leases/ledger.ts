@@ -1,17 +1,12 @@
 import { type BucketKey, bucketKey } from "../domain/bucket/bucket-key.ts";
 import type { Ticket } from "../domain/bucket/give-back.ts";
-import type { Amount, AmountUse, Tokens } from "../domain/charge/amounts.ts";
+import type { Also } from "../domain/charge/amounts.ts";
+import { type Amount, type AmountUse, milliOf, type Tokens } from "../domain/charge/amounts.ts";
 import { nothingCounted } from "../domain/charge/charge-errors.ts";
 import { type ChargedBucket, changedBy, chargedTo, checkCounted } from "../domain/charge/charges.ts";
-import { levelOfName } from "../domain/config/level-names.ts";
+import { levelOfName } from "../domain/charge/status.ts";
 import { TOTAL_RESOURCE } from "../domain/config/totals.ts";
-import {
-  type Holding,
-  returnsOf as returnsOfHoldings,
-  without as withoutReturns,
-  withTaken,
-} from "../domain/lease/holding.ts";
-import { consumedOf, notPassed } from "../domain/lease/lease-consumed.ts";
+import { without as withoutReturns } from "../domain/lease/holding.ts";
 import type {
   LeaseHolding,
   LeaseLevel,
@@ -19,37 +14,45 @@ import type {
   LeaseResourceRecord,
   SeenLimit,
 } from "../domain/lease/lease-record.ts";
+import { consumedOf, type LevelUse, notPassed, passedAfter, returnsFrom, usedMore } from "../domain/lease/level-use.ts";
 import { rulesOf } from "../domain/limits/kinds/table.ts";
 import type { Limit } from "../domain/limits/limit.ts";
 import { type LimitSet, limitSet } from "../domain/limits/limit-set.ts";
 import { ValidationError } from "../domain/names/errors.ts";
-import { shown } from "../domain/names/names.ts";
-import { refuseSlots, withoutSlots } from "../engine/acquire/slot-amounts.ts";
-import { summed } from "../engine/acquire/summed.ts";
-import { type BucketPosition, positionsOf } from "../engine/lease/lease-part.ts";
+import { given } from "../domain/names/given.ts";
+import { alsoOf } from "../engine/acquire/also.ts";
+import { summed } from "../engine/acquire/parts.ts";
+import { refuseSlots, withoutSlots } from "../engine/acquire/request.ts";
+import { type BucketPosition, nameAt, positionsOf } from "../engine/lease/lease-part.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
 
-/** Amounts by measure for each resource of a lease, in its order. */
+/** A level of a lease: the index of its resource, and of the level there. */
+type At = LeaseHolding["at"];
+
+/** The parts of a record that say what the lease has used. */
+export type Ledger = Pick<LeaseRecord, "holdings" | "resources">;
+
+/** Amounts by measure for each resource of a lease, in their order. */
 export type ResourceAmounts = readonly (readonly Amount[])[];
 
-/** What is to be taken from, or given back to, one level of one resource of a lease. */
+/** Amounts for one level of one resource of a lease. */
 export interface Share {
-  readonly at: LeaseHolding["at"];
+  readonly at: At;
   readonly amounts: readonly Amount[];
 }
 
-/** Checks what a caller names of a lease: the amounts of its own resource, and of further ones in `also`. */
+/** Checks the amounts of a call: of the lease's own part, and of further ones in `also`. */
 export function amountsOf(
   record: LeaseRecord,
-  { own, also }: { readonly own: Tokens; readonly also: Readonly<Record<string, Tokens>> | undefined },
+  { own, also }: { readonly own: Tokens; readonly also: Also | undefined },
   use: AmountUse,
 ): ResourceAmounts {
-  const further = also === undefined ? {} : checkAlso(also, record);
-  // What is consumed of further resources alone names nothing of the first.
-  const isOwnNamed = use !== "consume" || Object.keys(further).length === 0 || !isEmpty(own);
+  const further = also === undefined ? NO_PARTS : furtherOf(also, record);
+  // `consume({}, { also })` does not touch the lease's own part.
+  const isOwnNamed = use !== "consume" || further.size === 0 || !isEmpty(own);
   return record.resources.map((resource, i) => {
     if (i === 0 && !isOwnNamed) return [];
-    const tokens = i === 0 ? own : Object.hasOwn(further, resource.resource) ? further[resource.resource] : undefined;
+    const tokens = i === 0 ? own : further.get(partOf(record, resource).id);
     if (tokens === undefined) return [];
     const asked = changedBy(tokens, use);
     const chain = chainOf(record, resource);
@@ -60,22 +63,29 @@ export function amountsOf(
   });
 }
 
-/** The levels of a lease on one resource, as what is charged is decided for them. */
-function chainOf({ entityId }: LeaseRecord, { resource, levels }: LeaseResourceRecord): readonly ChargedBucket[] {
-  return levels.map((level, i) => ({
-    bucket: i === 0 ? bucketKey(entityId, resource) : bucketOf(level, resource),
+/** The entity and the resource of a part of a lease. */
+export function partOf(
+  { entityId }: Pick<LeaseRecord, "entityId">,
+  { resource, levels }: LeaseResourceRecord,
+): BucketKey {
+  return bucketKey(levels[0]?.entityId ?? entityId, resource);
+}
+
+/** The levels of a lease in one part. */
+function chainOf(record: LeaseRecord, part: LeaseResourceRecord): readonly ChargedBucket[] {
+  return part.levels.map((level, i) => ({
+    bucket: i === 0 ? partOf(record, part) : bucketOf(level, part.resource),
     charged: chargedOf(level),
     access: level.bypass ? "bypass" : "enforce",
   }));
 }
 
-/** The bucket of a level of a lease on a resource. */
 function bucketOf({ entityId, total }: LeaseLevel, resource: string): BucketKey {
   return bucketKey(entityId, total === true ? TOTAL_RESOURCE : resource);
 }
 
 /** The limits of a level that the lease is charged to. */
-function chargedOf({ limits, charged }: LeaseLevel): LimitSet {
+export function chargedOf({ limits, charged }: LeaseLevel): LimitSet {
   return limitSet(charged === undefined ? limits : limits.filter(({ name }) => charged.includes(name)));
 }
 
@@ -83,39 +93,59 @@ function isEmpty(tokens: unknown): boolean {
   return typeof tokens === "object" && tokens !== null && !Array.isArray(tokens) && Object.keys(tokens).length === 0;
 }
 
-function checkAlso(
-  also: Readonly<Record<string, Tokens>>,
-  { resources }: LeaseRecord,
-): Readonly<Record<string, Tokens>> {
-  if (typeof also !== "object" || also === null || Array.isArray(also)) {
-    throw new ValidationError(
-      "also_invalid",
-      `also is ${shown(also)}; give an object of resources, { "gpu": { slots: 1 } }.`,
-    );
-  }
-  const known = resources.slice(1).map(({ resource }) => resource);
-  const unknown = Object.keys(also).find((name) => !known.includes(name));
-  if (unknown === undefined) return also;
+const NO_PARTS: ReadonlyMap<string, Tokens> = new Map();
+
+/** The amounts of `also` by bucket. */
+function furtherOf(also: Also, record: LeaseRecord): ReadonlyMap<string, Tokens> {
+  const [own, ...others] = record.resources.map((part) => partOf(record, part)) as [BucketKey, ...BucketKey[]];
+  const named = alsoOf({ ...own, also });
+  const textOf = ({ entityId, resource }: Pick<BucketKey, "entityId" | "resource">) =>
+    entityId === own.entityId ? resource : `${entityId} on ${resource}`;
+  const idOf = ({ entityId, resource }: (typeof named)[number]) => bucketKey(entityId, resource).id;
+  const unknown = named.find((part) => !others.some(({ id }) => id === idOf(part)));
+  if (unknown === undefined) return new Map(named.map((part) => [idOf(part), part.consume ?? {}]));
   throw new ValidationError(
     "resource_unknown",
-    `The lease holds nothing on ${unknown} beside its own resource; it was taken for ` +
-      `${resources.map(({ resource }) => resource).join(", ")}. Name it in \`also\` when acquiring.`,
+    `The lease holds nothing on ${textOf(unknown)} beside its own part; it was taken for ` +
+      `${[own, ...others].map(textOf).join(", ")}. Name it in \`also\` when acquiring.`,
   );
 }
 
-/** What is charged by measure, for each resource, in millitokens. */
-export function consumedIn({ resources, holdings }: LeaseRecord): readonly ReadonlyMap<string, number>[] {
-  return resources.map(({ levels }, i) =>
-    consumedOf(
-      levels.map((level, j) => {
-        const held = holdingsAt(holdings, [i, j]).flatMap((one) => one.held);
-        return { charged: chargedOf(level), used: [...held, ...(level.passed ?? [])], passed: level.passed };
-      }),
+/** The use of one level. */
+function useAt({ holdings, resources }: Ledger, at: At): LevelUse {
+  const held = holdings.filter((one) => isSame(one.at, at)).map(({ ticket, held }) => ({ ticket, held }));
+  return { held, passed: resources[at[0]]?.levels[at[1]]?.passed };
+}
+
+/** The ledger after a take or a debit. */
+export function withMore(ledger: Ledger, { at, amounts }: Share, ticket: Ticket): Ledger {
+  const { held, passed } = usedMore(useAt(ledger, at), amounts, ticket);
+  const own = held.map((one) => ({ at, ...one }));
+  const first = ledger.holdings.findIndex((one) => isSame(one.at, at));
+  const others = ledger.holdings.filter((one) => !isSame(one.at, at));
+  return {
+    holdings: others.toSpliced(first < 0 ? others.length : first, 0, ...own),
+    resources: withLevels(ledger.resources, (level, where) =>
+      isSame(where, at) ? { ...level, ...given({ passed }) } : level,
     ),
+  };
+}
+
+function withLevels(
+  resources: readonly LeaseResourceRecord[],
+  change: (level: LeaseLevel, at: At) => LeaseLevel,
+): readonly LeaseResourceRecord[] {
+  return resources.map((one, i) => ({ ...one, levels: one.levels.map((level, j) => change(level, [i, j])) }));
+}
+
+/** The charge of each resource by measure, in millitokens. */
+export function consumedIn(record: LeaseRecord): readonly ReadonlyMap<string, number>[] {
+  return record.resources.map(({ levels }, i) =>
+    consumedOf(levels.map((level, j) => ({ charged: chargedOf(level), use: useAt(record, [i, j]) }))),
   );
 }
 
-/** The differences that lead from what is held to these totals; measures not named stay. */
+/** The differences to the totals; measures that are not named stay. */
 export function toTotals(record: LeaseRecord, totals: ResourceAmounts): ResourceAmounts {
   const held = consumedIn(record);
   return totals.map((amounts, i) =>
@@ -123,7 +153,7 @@ export function toTotals(record: LeaseRecord, totals: ResourceAmounts): Resource
   );
 }
 
-/** What each level is charged, by the limits that the lease was taken under. */
+/** The charge of each level, by the limits that the lease was taken under. */
 export function sharesOf(record: LeaseRecord, amounts: ResourceAmounts): readonly Share[] {
   return record.resources.flatMap(({ levels }, resource) =>
     levels.flatMap((one, level) => {
@@ -133,23 +163,15 @@ export function sharesOf(record: LeaseRecord, amounts: ResourceAmounts): readonl
   );
 }
 
-/** The shares without those of limits that the lease passed by. */
-export function notPassedBy({ resources }: LeaseRecord, shares: readonly Share[]): readonly Share[] {
-  return shares.flatMap(({ at, amounts }) => {
-    const due = notPassed(resources[at[0]]?.levels[at[1]]?.passed, amounts);
-    return due.length === 0 ? [] : [{ at, amounts: due }];
-  });
-}
-
-/** What each level is debited. Nobody owes slots. */
+/** The debit of each level, without limits that the lease passed by, and without slots: there is no debt of slots. */
 export function debitsOf(record: LeaseRecord, amounts: ResourceAmounts): readonly Share[] {
   return sharesOf(record, amounts).flatMap(({ at, amounts: due }) => {
-    const rates = withoutSlots(limitSet(limitsAt(record, at)), due);
+    const rates = withoutSlots(limitSet(limitsAt(record, at)), notPassed(useAt(record, at).passed, due));
     return rates.length === 0 ? [] : [{ at, amounts: rates }];
   });
 }
 
-/** Throws where these amounts would be charged to a hard limit on how many are at once. */
+/** Throws if the amounts would charge slots of a hard limit. */
 export function refuseSlotsOf(record: LeaseRecord, amounts: ResourceAmounts): void {
   for (const [i, resource] of record.resources.entries()) {
     const chain = chainOf(record, resource);
@@ -161,7 +183,7 @@ export function refuseSlotsOf(record: LeaseRecord, amounts: ResourceAmounts): vo
   }
 }
 
-function limitsAt({ resources }: LeaseRecord, [resource, level]: LeaseHolding["at"]): readonly Limit[] {
+function limitsAt({ resources }: LeaseRecord, [resource, level]: At): readonly Limit[] {
   return resources[resource]?.levels[level]?.limits ?? [];
 }
 
@@ -169,28 +191,26 @@ function isOfSlots(limit: Limit): boolean {
   return rulesOf(limit).holdsSlots;
 }
 
-/** The lease with one holding for all that says the same: records of earlier versions have one for each change. */
+/** Joins equal holdings: records of earlier versions have one for each change. */
 export function compacted(record: LeaseRecord): LeaseRecord {
-  let holdings: readonly LeaseHolding[] = [];
-  for (const { at, ticket, held } of record.holdings) holdings = withMore(holdings, { at, amounts: held }, ticket);
-  return { ...record, holdings };
+  let ledger: Ledger = { resources: record.resources, holdings: [] };
+  for (const { at, ticket, held } of record.holdings) ledger = withMore(ledger, { at, amounts: held }, ticket);
+  return { ...record, ...ledger };
 }
 
-/** What is given back of which holdings of a compacted lease, at most what is held. */
+/** The parts of holdings of a compacted lease to give back, at most what is held. */
 export function returnsOf(record: LeaseRecord, amounts: ResourceAmounts): readonly LeaseHolding[] {
-  return notPassedBy(record, sharesOf(record, amounts)).flatMap(({ at, amounts: due }) =>
-    returnsOfHoldings(holdingsAt(record.holdings, at), due)
+  return sharesOf(record, amounts).flatMap(({ at, amounts: due }) =>
+    returnsFrom(useAt(record, at), due)
       .filter(({ held }) => held.length > 0)
       .map((one) => ({ at, ...one })),
   );
 }
 
-/** Everything that is held. */
 export function allOf({ holdings }: LeaseRecord): readonly LeaseHolding[] {
   return holdings.map((holding) => ({ ...holding, held: holding.held.filter(({ milli }) => milli > 0) }));
 }
 
-/** The holdings without what is given back. */
 export function without(holdings: readonly LeaseHolding[], returns: readonly LeaseHolding[]): readonly LeaseHolding[] {
   return holdings.map((holding) => {
     const own = returns.filter(({ at, ticket }) => isSame(at, holding.at) && ticket === holding.ticket);
@@ -198,89 +218,69 @@ export function without(holdings: readonly LeaseHolding[], returns: readonly Lea
   });
 }
 
-/** The holdings with what was taken further. */
-export function withMore(
-  holdings: readonly LeaseHolding[],
-  { at, amounts }: Share,
-  ticket: Ticket,
-): readonly LeaseHolding[] {
-  const own = withTaken(holdingsAt(holdings, at), amounts, ticket).map((one) => ({ at, ...one }));
-  const first = holdings.findIndex((one) => isSame(one.at, at));
-  const others = holdings.filter((one) => !isSame(one.at, at));
-  return first < 0 ? [...others, ...own] : others.toSpliced(first, 0, ...own);
-}
-
-function holdingsAt(holdings: readonly LeaseHolding[], at: LeaseHolding["at"]): readonly Holding[] {
-  return holdings.filter((one) => isSame(one.at, at)).map(({ ticket, held }) => ({ ticket, held }));
-}
-
-/** One bucket as it was seen after a write: a total on every resource that shares it. */
+/** Records a bucket as seen after a write, in every part that shares it. */
 export function withSeen(
   resources: readonly LeaseResourceRecord[],
-  at: LeaseHolding["at"],
+  at: At,
   seen: { readonly limits: readonly SeenLimit[]; readonly overdrawn: readonly string[] },
 ): readonly LeaseResourceRecord[] {
   return resources.map((one, i) => {
     const level = one.levels.findIndex((_, j) => isSameBucket(resources, [i, j], at));
     if (level < 0) return one;
     const levels = one.levels.map((old, j) => (j === level ? { ...old, seen: seen.limits } : old));
-    const positions = positionsIn(one);
-    // Each name is that of the one bucket at its position: those of the others stay, in the order of the buckets.
-    const overdrawn = positions.flatMap((position, j) =>
+    // Replaces the names of this bucket's position; the others stay, in the order of the buckets.
+    const overdrawn = positionsIn(one).flatMap((position, j) =>
       j === level ? seen.overdrawn : one.overdrawn.filter((name) => isAt(name, position)),
     );
     return { ...one, levels, overdrawn };
   });
 }
 
-/** Where the buckets of a lease on one resource stand. */
+/** The positions of the buckets of one resource. */
 export function positionsIn({ resource, levels }: LeaseResourceRecord): readonly BucketPosition[] {
   return positionsOf(levels.map((level) => bucketOf(level, resource)));
 }
 
-/** A total is the same bucket on all resources of a lease. */
-function isSameBucket(
-  resources: readonly LeaseResourceRecord[],
-  one: LeaseHolding["at"],
-  other: LeaseHolding["at"],
-): boolean {
+/** A total, or a common parent, is one bucket for all parts of a lease. */
+function isSameBucket(resources: readonly LeaseResourceRecord[], one: At, other: At): boolean {
   if (isSame(one, other)) return true;
-  const [a, b] = [one, other].map(([resource, level]) => resources[resource]?.levels[level]);
-  return a?.total === true && b?.total === true && a.entityId === b.entityId;
+  const [a, b] = [one, other].map(([i, level]) => {
+    const { resource = "", levels = [] } = resources[i] ?? {};
+    const at = levels[level];
+    return at && bucketOf(at, resource).id;
+  });
+  return a !== undefined && a === b;
 }
 
 function isAt(name: string, { level, isTotal }: BucketPosition): boolean {
   return levelOfName(name) === level && name.startsWith(`${TOTAL_RESOURCE}/`) === isTotal;
 }
 
-/** What will be seen once the returns are given back: they are written after the record. */
+/** Adds the returns to the seen levels: they are written after the record. */
 export function withReturned(
   resources: readonly LeaseResourceRecord[],
   returns: readonly LeaseHolding[],
 ): readonly LeaseResourceRecord[] {
-  return resources.map((one, i) => ({
-    ...one,
-    levels: one.levels.map((level, j) => {
-      const back = returns.filter(({ at }) => isSameBucket(resources, at, [i, j])).flatMap(({ held }) => held);
-      if (back.length === 0 || level.bypass) return level;
-      const seen = level.seen.map(({ limit, available, capacity }) => {
-        const tokens = back.reduce((sum, amount) => (amount.limit === limit ? sum + amount.milli / 1000 : sum), 0);
-        return { limit, available: Math.max(available, Math.min(capacity, available + tokens)), capacity };
-      });
-      return { ...level, seen };
-    }),
-  }));
+  return withLevels(resources, (level, here) => {
+    const back = returns.filter(({ at }) => isSameBucket(resources, at, here)).flatMap(({ held }) => held);
+    if (back.length === 0 || level.bypass) return level;
+    const seen = level.seen.map(({ limit, available, capacity }) => {
+      const tokens = milliOf(back, limit) / 1000;
+      return { limit, available: Math.max(available, Math.min(capacity, available + tokens)), capacity };
+    });
+    return { ...level, seen };
+  });
 }
 
-/** A level of a lease as the store needs to see it to debit or credit it. */
-export function heldAt(record: LeaseRecord, at: LeaseHolding["at"], ticket: Ticket): Held {
+/** A level of a lease as the store needs it for a debit or credit. */
+export function heldAt(record: LeaseRecord, at: At, ticket: Ticket): Held {
   const { bypass, ...claimed } = bucketAt(record, at);
   return { ...claimed, ticket, bypass };
 }
 
 /**
- * Further claims of a lease, one for each bucket: a total is charged the sum over the resources. They leave what its request had to leave,
- * or `leavePercent`, whichever is more. Slots are held until the lease ends.
+ * Later claims of a lease, one for each bucket: one that several parts reach is charged the sum. They leave the percentage of its request or
+ * `leavePercent`, whichever is more. Slots are held until the lease ends.
  */
 export function claimsOf(
   record: LeaseRecord,
@@ -297,13 +297,13 @@ export function claimsOf(
   );
 }
 
-/** Which of the claims on buckets a share is part of. */
+/** The index of the claim that contains a share. */
 export function claimOf(record: LeaseRecord, { at }: Share, claims: readonly Pick<Claim, "bucket">[]): number {
   const { bucket } = bucketAt(record, at);
   return claims.findIndex((claim) => claim.bucket.id === bucket.id);
 }
 
-function bucketAt({ resources }: LeaseRecord, [resource, level]: LeaseHolding["at"]): Omit<Claim, "take"> {
+function bucketAt({ resources }: LeaseRecord, [resource, level]: At): Omit<Claim, "take"> {
   const part = resources[resource] as LeaseResourceRecord;
   const own = part.levels[level] as LeaseLevel;
   const { limits, charged, origin, bypass } = own;
@@ -312,11 +312,37 @@ function bucketAt({ resources }: LeaseRecord, [resource, level]: LeaseHolding["a
   return { bucket, set: limitSet(limits), origin, bypass, ...shown };
 }
 
-function isSame(a: LeaseHolding["at"], b: LeaseHolding["at"]): boolean {
+function isSame(a: At, b: At): boolean {
   return a[0] === b[0] && a[1] === b[1];
 }
 
-/** The buckets of a lease, the one of the entity that asked first. */
+/** The buckets of a lease, the caller's first. */
 export function bucketsOf(record: LeaseRecord): readonly Pick<ChargedBucket, "bucket">[] {
   return record.resources.flatMap((resource) => chainOf(record, resource));
+}
+
+// Amounts that passed by shadow limits are shown as consumed, and neither charged nor given back.
+
+/** Names of the shadow limits that would have refused what the lease took on a resource: `tpm`, one level up `tpm^1`. */
+export function shadowedOn(resource: LeaseResourceRecord): readonly string[] {
+  if (resource.levels.every(({ passed }) => passed === undefined)) return [];
+  const positions = positionsIn(resource);
+  return resource.levels.flatMap(({ passed = [] }, i) =>
+    passed.map(({ limit }) => nameAt(limit, positions[i] as BucketPosition)),
+  );
+}
+
+/** Changes the passed amounts by measure; "none" clears them, for a rollback. */
+export function withPassedBy(
+  resources: readonly LeaseResourceRecord[],
+  change: ResourceAmounts | "none" | undefined,
+): readonly LeaseResourceRecord[] {
+  if (change === undefined) return resources;
+  return withLevels(resources, (level, [resource]) => {
+    const { passed } = level;
+    if (passed === undefined) return level;
+    if (change === "none") return { ...level, passed: passed.map(({ limit }) => ({ limit, milli: 0 })) };
+    const by = chargedTo(chargedOf(level), { named: change[resource] ?? [], requestsMilli: 0 });
+    return { ...level, passed: passedAfter(passed, by) };
+  });
 }

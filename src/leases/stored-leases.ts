@@ -1,22 +1,23 @@
-import { canonical } from "../domain/lease/canonical.ts";
+import { aboveZero, belowZero, negated } from "../domain/charge/amounts.ts";
+import { canonical } from "../domain/lease/idempotency.ts";
 import type { LeaseRecord } from "../domain/lease/lease-record.ts";
-import { checkLeave } from "../domain/limits/floor.ts";
+import { checkLeave } from "../domain/limits/limit-numbers.ts";
 import { RateLimiterUnavailable } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import { checkEntityId, checkResource } from "../domain/names/names.ts";
 import type { Page, PageRequest } from "../domain/names/paging.ts";
+import { finishOf, oncePerKey } from "../engine/acquire/once-per-key.ts";
 import type { OperationResult, ResetRequest, TopUpRequest } from "../engine/acquire/policies.ts";
-import { LeaseWrites } from "../engine/lease/lease-writes.ts";
 import type { Limiter } from "../engine/limiter/limiter.ts";
 import { partsOf } from "../engine/limiter/limiter-parts.ts";
 import { type Listing, type ListOptions, listing } from "../engine/limiter/listing.ts";
 import type { Refusal } from "../engine/refusal/refusal.ts";
 import { exceededBy } from "../engine/refusal/refused.ts";
+import type { KeyMark } from "../ports/bucket-store.ts";
 import type { DueLease, LeaseFilter } from "../ports/lease-store.ts";
-import type { KeyMark } from "../ports/lease-write.ts";
-import type { ChangeKey, ChangePlan, ChangeStep } from "./change-plan.ts";
+import type { ChangeKey, ChangePlan, ChangeStep, HoldDefaults, StoredLeasesDeps } from "./change-plan.ts";
 import { type DueOutcome, LeaseChanges } from "./changing.ts";
-import type { LeaseAnswer } from "./draft-form.ts";
 import { leaseClosed, leaseNotStored } from "./errors.ts";
 import {
   ADJUST,
@@ -35,23 +36,22 @@ import {
 } from "./lease-request.ts";
 import { type LeaseView, viewOf } from "./lease-view.ts";
 import { allOf, amountsOf, type ResourceAmounts, refuseSlotsOf, returnsOf, toTotals } from "./ledger.ts";
-import { OncePerKey } from "./once.ts";
+import type { LeaseAnswer } from "./record-of.ts";
 import { slotsBack, withoutSlots } from "./slots.ts";
-import type { HoldDefaults, StoredLeasesDeps } from "./stored-leases-deps.ts";
-import { LeaseTaking, type Taking } from "./taking.ts";
+import { answerUnavailable, type Taking, takeLease } from "./taking.ts";
 
-/** How stored leases behave; every value given, defaults belong to the public edge. */
+/** The settings of stored leases, all given: defaults belong to the public edge. */
 export interface StoredLeasesOptions extends HoldDefaults {
   /** Called with a lease whose status has changed: opened, settled, rolled back, expired. */
   readonly onChange: (lease: LeaseView) => void;
 }
 
-/** An answer, and whether it is that of an earlier request with the same idempotency key. */
+/** `replayed`: the answer is that of an earlier request with the same idempotency key. */
 export interface Answered extends LeaseAnswer {
   readonly replayed: boolean;
 }
 
-/** A grant, or why it was refused; `standingsIn` says how the limits of a refusal stood. */
+/** A grant or a refusal; `standingsIn` has the standings of a refusal. */
 export type TryAnswer = ({ readonly ok: true } & Answered) | Refusal;
 
 const NOTHING: ResourceAmounts = [];
@@ -59,15 +59,13 @@ const DUE_AT_ONCE = 100;
 const FILTER = new KnownNames<LeaseFilter & ListOptions>({ entityId: true, resource: true, limit: true, cursor: true });
 
 /**
- * Leases that live in the store of a limiter and not in a process: any process on that store may settle, extend, repeat or
- * expire them. They are those of the limiter's namespace.
+ * Leases that live in the store of a limiter, in its namespace, and not in a process: any process on that store may settle, extend,
+ * repeat or expire them.
  */
 export class StoredLeases {
   readonly #limiter: Limiter;
   readonly #deps: StoredLeasesDeps;
   readonly #options: StoredLeasesOptions;
-  readonly #once: OncePerKey;
-  readonly #taking: LeaseTaking;
   readonly #changes: LeaseChanges;
 
   constructor(limiter: Limiter, options: StoredLeasesOptions) {
@@ -78,12 +76,10 @@ export class StoredLeases {
       namespace: settings.namespace,
       leases: deps.scope.leases,
       acquirer,
-      writes: new LeaseWrites(deps, settings, acquirer.listeners),
+      timeoutMs: settings.timeoutMs,
       engine: deps,
       onChange: options.onChange,
     };
-    this.#once = new OncePerKey(this.#deps);
-    this.#taking = new LeaseTaking(this.#deps);
     this.#changes = new LeaseChanges(this.#deps);
   }
 
@@ -94,7 +90,7 @@ export class StoredLeases {
     throw exceededBy(outcome);
   }
 
-  /** Takes the tokens, or answers why not. Only a refusal is a value; everything else is thrown as by `acquire`. */
+  /** Takes the tokens, or returns the refusal. Other errors are thrown as by `acquire`. */
   async tryAcquire(request: LeaseRequest): Promise<TryAnswer> {
     const outcome = await this.#take("try", request);
     return "ok" in outcome ? outcome : { ok: true, ...outcome };
@@ -105,31 +101,34 @@ export class StoredLeases {
     return this.#view(await this.#changes.read(leaseId));
   }
 
-  /** Closes the lease with what it came to in total, and charges or gives back the difference. The same may be sent again. */
+  /** Closes the lease, and charges or gives back the difference to the totals. Can be repeated. */
   async settle(leaseId: string, request: SettleRequest = {}): Promise<LeaseView> {
     const { consumed = {}, also = {} } = SETTLE.check(request, "The request of settle");
-    const by = this.#deps.engine.digest.of(canonical({ settle: consumed, also }));
+    // No parts are no parts, in whichever form: a repeat is the same request.
+    const named = Array.isArray(also) && also.length === 0 ? {} : also;
+    const by = this.#deps.engine.digest.of(canonical({ settle: consumed, also: named }));
     const step: ChangeStep = (record, nowMs) => {
       if (record.status === "settled" && record.closing?.by === by) return "done";
       requireOpen(record);
       const totals = amountsOf(record, { own: consumed, also }, "settle");
       const { returns, ...plan } = byDifference(record, toTotals(record, totals));
       const back = [...returns.flatMap(withoutSlots), ...slotsBack(record)];
-      return { ...plan, returns: back, to: { status: "settled", closing: { atMs: nowMs, by } } };
+      const beside = { named: totals, how: "totals" } as const;
+      return { ...plan, returns: back, beside, to: { status: "settled", closing: { atMs: nowMs, by } } };
     };
-    return this.#view((await this.#changes.change(leaseId, step, undefined)).record);
+    return this.#changed(leaseId, step);
   }
 
-  /** Gives everything back and closes the lease. The same may be sent again. */
+  /** Gives everything back and closes the lease. Can be repeated. */
   async rollback(leaseId: string): Promise<LeaseView> {
     const step: ChangeStep = (record, nowMs) => {
       if (record.status === "rolledBack") return "done";
       requireOpen(record);
       const closing = { atMs: nowMs, by: "rollback" };
       const to = { status: "rolledBack", closing } as const;
-      return { ...NO_CHARGE, returns: allOf(record), passes: "none", reason: "rollback", to };
+      return { ...NO_CHARGE, returns: allOf(record), passes: "none", beside: "all", reason: "rollback", to };
     };
-    return this.#view((await this.#changes.change(leaseId, step, undefined)).record);
+    return this.#changed(leaseId, step);
   }
 
   /** Charges a difference: positive takes more, into debt if need be; negative gives back, at most what is held. */
@@ -143,14 +142,15 @@ export class StoredLeases {
     });
   }
 
-  /** Takes more, if it is there: throws `RateLimitExceeded` when not, and then nothing was taken. */
+  /** Takes more, or throws `RateLimitExceeded` and takes nothing. */
   consume(leaseId: string, request: ConsumeRequest): Promise<Answered> {
     const { amounts, also, leavePercent: asked, ...key } = CONSUME.check(request, "The request of consume");
     const leavePercent = checkLeave(asked);
     return this.#keyed({ leaseId, key, asks: { consume: amounts, also } }, (record) => {
       requireOpen(record);
       const takes = amountsOf(record, { own: amounts, also }, "consume");
-      return { debits: NOTHING, takes, leavePercent, returns: [], reason: "adjust", to: {} };
+      const beside = { named: takes, how: "difference" } as const;
+      return { debits: NOTHING, takes, leavePercent, returns: [], beside, reason: "adjust", to: {} };
     });
   }
 
@@ -160,12 +160,13 @@ export class StoredLeases {
     return this.#keyed({ leaseId, key, asks: { release: amounts, also } }, (record) => {
       requireOpen(record);
       const back = amountsOf(record, { own: amounts, also }, "release");
-      const passes = back.map((some) => some.map(({ limit, milli }) => ({ limit, milli: -milli })));
-      return { ...NO_CHARGE, returns: returnsOf(record, back), passes, reason: "release", to: {} };
+      const passes = back.map((amounts) => amounts.map(negated));
+      const beside = { named: back, how: "back" } as const;
+      return { ...NO_CHARGE, returns: returnsOf(record, back), passes, beside, reason: "release", to: {} };
     });
   }
 
-  /** Goes on holding for so many ms from now, at most as long as its slots are: they are renewed with it, and the answer says until when. */
+  /** Holds the lease for `holdMs` from now, at most as long as its slots, which are renewed with it. */
   async extend(leaseId: string, request: ExtendRequest): Promise<LeaseView> {
     const { holdMs } = EXTEND.check(request, "The request of extend");
     const heldMs = checkHold(holdMs, this.#options.holdMaxMs, "");
@@ -174,7 +175,7 @@ export class StoredLeases {
       const to = { expiresAtMs: nowMs + heldMs };
       return { ...NO_CHARGE, returns: [], renewMs: heldMs, reason: "adjust", to };
     };
-    return this.#view((await this.#changes.change(leaseId, step, undefined)).record);
+    return this.#changed(leaseId, step);
   }
 
   /** Open leases: of an entity, for a resource, or all. */
@@ -182,10 +183,7 @@ export class StoredLeases {
     const { entityId, resource, ...options } = FILTER.check(query, "The query of leases");
     if (entityId !== undefined) checkEntityId(entityId);
     if (resource !== undefined) checkResource(resource);
-    const filter = {
-      ...(entityId === undefined ? {} : { entityId }),
-      ...(resource === undefined ? {} : { resource }),
-    };
+    const filter = given({ entityId, resource });
     const fetch = async (page: PageRequest): Promise<Page<LeaseView>> => {
       const { items, ...rest } = await this.#deps.leases.listOpen(filter, page);
       const nowMs = this.#deps.engine.clock.now();
@@ -195,8 +193,8 @@ export class StoredLeases {
   }
 
   /**
-   * Writes down the end of leases whose time is up, of this process or of others. Answers how many; throws, once it has ended those
-   * it could, why others could not be.
+   * Writes the end of expired leases of any process, and returns their number. If some cannot be ended, it throws the reason after it has
+   * ended the others.
    */
   async expireDue(): Promise<number> {
     let expired = 0;
@@ -209,17 +207,17 @@ export class StoredLeases {
     }
   }
 
-  /** Leases that are due until then, some of them where there are more. */
-  findDue(untilMs: number, max: number): Promise<readonly DueLease[]> {
-    return this.#changes.findDue(untilMs, max);
+  /** Leases that are due until then, at most `max`. */
+  async findDue(untilMs: number, max: number): Promise<readonly DueLease[]> {
+    return this.#deps.leases.findDue(untilMs, max);
   }
 
-  /** Ends those of these leases whose time is up; answers what became of each. */
+  /** Ends the expired ones of these leases; returns the result for each. */
   endDue(leaseIds: readonly string[]): Promise<readonly DueOutcome[]> {
     return this.#changes.endDue(leaseIds);
   }
 
-  /** Finds out about changes by this process whose answers were lost, and gives back what they owe. */
+  /** Resolves changes of this process whose answers were lost, and gives back what they owe. */
   resolveLost(): Promise<void> {
     return this.#changes.resolve();
   }
@@ -239,45 +237,43 @@ export class StoredLeases {
     const { idempotencyKey, keyOwner } = request;
     const taking = { asked, holdMs, onExpiry, idempotencyKey, keyOwner };
     const take = () => this.#taken(operation, taking);
-    const { watch } = this.#deps.acquirer;
-    if (!watch.isActive) return take();
-    // A repeat is an answer to a request that was told already.
-    return watch.run(asked, take, (told) => ("ok" in told ? "refused" : told.replayed ? undefined : "acquired"));
+    const { publisher } = this.#deps.acquirer;
+    if (!publisher.isWatched) return take();
+    // A repeat was published with the first answer.
+    return publisher.watch(asked, take, (told) => ("ok" in told ? "refused" : told.replayed ? undefined : "acquired"));
   }
 
   async #taken(operation: string, taking: Taking): Promise<Answered | Refusal> {
     const { asked, holdMs, onExpiry, idempotencyKey, keyOwner } = taking;
     const { signal: _, requestId: __, ...asks } = asked;
-    const { answer, replayed } = await this.#once.run<LeaseAnswer | Refusal>(
+    const { answer, replayed } = await oncePerKey<LeaseAnswer | Refusal>(
+      this.#deps,
       { idempotencyKey, keyOwner, asks: { [operation]: asks, holdMs, onExpiry }, waits: asked.wait !== undefined },
-      (mark) => this.#taking.take(taking, mark),
+      (mark) => takeLease(this.#deps, taking, mark),
       (cause) => {
         if (!(cause instanceof RateLimiterUnavailable)) throw cause;
-        return this.#taking.unavailable(taking, cause).answer;
+        return answerUnavailable(this.#deps, taking, cause).answer;
       },
     );
     return "ok" in answer ? answer : { ...answer, replayed };
   }
 
   async #keyed(
-    {
-      leaseId,
-      key: given,
-      asks,
-    }: { leaseId: string; key: Pick<LeaseRequest, "idempotencyKey" | "keyOwner">; asks: object },
+    { leaseId, key, asks }: { leaseId: string; key: Pick<LeaseRequest, "idempotencyKey" | "keyOwner">; asks: object },
     step: (record: LeaseRecord) => ChangePlan,
   ): Promise<Answered> {
     const answerOf = (record: LeaseRecord, standings: LeaseAnswer["standings"]): LeaseAnswer => {
       return { lease: this.#view(record), standings };
     };
-    const { answer, replayed } = await this.#once.run(
-      { ...ownKey(given), asks: { ...asks, leaseId }, waits: false },
+    const { answer, replayed } = await oncePerKey(
+      this.#deps,
+      { idempotencyKey: key.idempotencyKey, keyOwner: key.keyOwner, asks: { ...asks, leaseId }, waits: false },
       async (mark) => {
-        const key: ChangeKey | undefined =
-          mark === undefined
-            ? undefined
-            : { mark, finishOf: (next, { standings }) => this.#finish(mark, answerOf(next, standings)) };
-        const { record, charge } = await this.#changes.change(leaseId, step, key);
+        const change: ChangeKey | undefined = mark && {
+          mark,
+          finishOf: (next, { standings }) => this.#finish(mark, answerOf(next, standings)),
+        };
+        const { record, charge } = await this.#changes.change(leaseId, step, change);
         return { answer: answerOf(record, charge?.standings ?? []), isKept: mark !== undefined };
       },
     );
@@ -290,11 +286,12 @@ export class StoredLeases {
     work: (request: Request) => Promise<OperationResult>,
   ): Promise<{ readonly result: OperationResult; readonly replayed: boolean }> {
     const { idempotencyKey, principal: keyOwner, ...asks } = request;
-    const { answer, replayed } = await this.#once.run(
+    const { answer, replayed } = await oncePerKey(
+      this.#deps,
       { idempotencyKey, keyOwner, asks: { [operation]: asks }, waits: false },
       async (mark) => {
         if (mark === undefined) return { answer: await work(request), isKept: false };
-        // The bucket remembers it too: where the first attempt died after it was done, it is not done again.
+        // The bucket remembers the key, too: if the first attempt died after the operation, it is not repeated.
         const result = await work({ ...request, idempotencyKey: this.#deps.engine.digest.of(mark.key) });
         const finish = this.#finish(mark, result);
         const reply = await this.#deps.leases.create({ record: undefined, finish }, finish.nowMs);
@@ -306,16 +303,16 @@ export class StoredLeases {
   }
 
   #finish(mark: KeyMark, answer: unknown) {
-    return { ...mark, answer: JSON.stringify(answer), nowMs: this.#deps.engine.clock.now() };
+    return finishOf(mark, answer, this.#deps.engine.clock.now());
+  }
+
+  async #changed(leaseId: string, step: ChangeStep): Promise<LeaseView> {
+    return this.#view((await this.#changes.change(leaseId, step, undefined)).record);
   }
 
   #view(record: LeaseRecord): LeaseView {
     return viewOf(record, this.#deps.namespace);
   }
-}
-
-function ownKey({ idempotencyKey, keyOwner }: Pick<LeaseRequest, "idempotencyKey" | "keyOwner">) {
-  return { idempotencyKey, keyOwner };
 }
 
 const NO_CHARGE = { debits: NOTHING, takes: NOTHING };
@@ -324,11 +321,10 @@ function requireOpen({ leaseId, status }: LeaseRecord): void {
   if (status !== "open") throw leaseClosed(leaseId, status);
 }
 
-/** What is more is debited, what is less is given back. */
+/** Debits positive differences and gives negative ones back. */
 function byDifference(record: LeaseRecord, differences: ResourceAmounts): ChangePlan {
-  const debits = differences.map((amounts) => amounts.filter(({ milli }) => milli > 0));
-  const less = differences.map((amounts) =>
-    amounts.filter(({ milli }) => milli < 0).map(({ limit, milli }) => ({ limit, milli: -milli })),
-  );
-  return { debits, takes: NOTHING, returns: returnsOf(record, less), passes: differences, reason: "adjust", to: {} };
+  const debits = differences.map(aboveZero);
+  const returns = returnsOf(record, differences.map(belowZero));
+  const beside = { named: differences, how: "difference" } as const;
+  return { debits, takes: NOTHING, returns, passes: differences, beside, reason: "adjust", to: {} };
 }

@@ -1,25 +1,22 @@
-import { hardSlotLimits } from "../domain/bucket/hold-time.ts";
+import { hardSlotLimits } from "../domain/bucket/slot-time.ts";
 import { keyInProgress } from "../domain/lease/idempotency.ts";
 import type { LeaseRecord, OnExpiry } from "../domain/lease/lease-record.ts";
-import { draftText, type StoredDraft } from "../domain/lease/stored-draft.ts";
+import { draftText, type StoredDraft } from "../domain/lease/stored-lease.ts";
 import { holdMsOf } from "../domain/limits/kinds/concurrent.ts";
-import type { Outcome } from "../engine/acquire/outcome.ts";
+import type { Outcome } from "../engine/acquire/acquiring.ts";
+import type { KeyedResult } from "../engine/acquire/once-per-key.ts";
 import type { PartsDraft } from "../engine/acquire/plan.ts";
 import type { AcquireRequest } from "../engine/acquire/request.ts";
 import { type Lease, partsOfLease } from "../engine/lease/lease.ts";
 import type { LeasePart } from "../engine/lease/lease-part.ts";
 import { acquireWaiting } from "../engine/outage/waiting.ts";
 import type { Refusal } from "../engine/refusal/refusal.ts";
-import type { DraftData } from "../ports/bucket-store.ts";
+import type { DraftData, KeyMark, LeaseWrite } from "../ports/bucket-store.ts";
 import type { LeaseReply } from "../ports/lease-store.ts";
-import type { KeyMark, LeaseWrite } from "../ports/lease-write.ts";
-import { REPEATS_MAX } from "./change-plan.ts";
-import { type LeaseAnswer, type WrittenTake, writtenOf } from "./draft-form.ts";
-import type { LeaseView } from "./lease-view.ts";
-import type { KeyedResult } from "./once.ts";
-import { draftedRecord, type LeaseTerms, recordOf } from "./record-of.ts";
-import type { StoredLeasesDeps } from "./stored-leases-deps.ts";
-import { Untold } from "./untold.ts";
+import { REPEATS_MAX, type StoredLeasesDeps } from "./change-plan.ts";
+import { Untold } from "./charging.ts";
+import { type LeaseView, shownParts } from "./lease-view.ts";
+import { type LeaseAnswer, type LeaseTerms, recordOf, type WrittenTake, writtenOf } from "./record-of.ts";
 
 export interface Taking {
   readonly asked: AcquireRequest;
@@ -29,98 +26,111 @@ export interface Taking {
   readonly keyOwner: string | undefined;
 }
 
-/** Takes tokens and writes down the lease: after the take, or in its transaction where the store has one. */
-export class LeaseTaking {
-  readonly #deps: StoredLeasesDeps;
-
-  constructor(deps: StoredLeasesDeps) {
-    this.#deps = deps;
-  }
-
-  async take(taking: Taking, mark: KeyMark | undefined): Promise<KeyedResult<LeaseAnswer | Refusal>> {
-    const draft = new Draft(taking, mark, this.#deps);
-    const outcome = await this.#attempt(taking.asked, draft);
-    if (!outcome.ok) return { answer: outcome, isKept: false };
-    const { lease } = outcome;
-    if (lease.degraded !== false) return this.#letThrough(taking, lease);
-    const made = draft.made ?? draft.make(partsOfLease(lease));
-    if (!this.#deps.leases.isWrittenByTake && draft.isWorthWriting) {
-      const failed = await this.#stored(made.write);
-      if (failed !== undefined) return this.#notStored(taking, lease, failed, draft);
-    }
-    draft.undecided?.tell();
-    if (taking.holdMs > 0) this.#deps.onChange(made.answer.lease);
-    return { answer: made.answer, isKept: mark !== undefined };
-  }
-
-  /** The answer to work that the store did not decide, or whose lease it did not write. */
-  unavailable(taking: Taking, cause: unknown): KeyedResult<LeaseAnswer | Refusal> {
-    const { acquirer } = this.#deps;
-    const outcome = acquirer.unavailable(taking.asked, [], cause);
-    if (outcome.ok) return this.#letThrough(taking, outcome.lease);
-    acquirer.refused(taking.asked, outcome);
-    return { answer: outcome, isKept: false };
-  }
-
-  /** Of work that was let through during an outage: there is no lease. */
-  #letThrough({ asked, onExpiry }: Taking, lease: Lease): KeyedResult<LeaseAnswer> {
-    const also = lease.resources.slice(1).map((name) => [name, lease.resource(name).consumed] as const);
-    const view: LeaseView = {
-      ...{ leaseId: null, namespace: this.#deps.namespace, entityId: asked.entityId, resource: asked.resource },
-      ...{ status: "settled", consumed: lease.consumed, also: Object.fromEntries(also), degraded: lease.degraded },
-      ...{ overdrawn: [], shadowed: [], bypassed: false, expiresAtMs: null, onExpiry, limits: [] },
-    };
-    return { answer: { lease: view, standings: [] }, isKept: false };
-  }
-
-  /** An attempt, or several in turn with others that wait. One that was begun is brought to its end, whatever the signal says. */
-  #attempt(asked: AcquireRequest, draft: Draft): Promise<Outcome> {
-    const { acquirer, engine } = this.#deps;
-    const { signal, ...unaborted } = asked;
-    const drafted = draft.isWorthWriting ? draft : undefined;
-    signal?.throwIfAborted();
-    if (asked.wait === undefined) return acquirer.attempt(unaborted, undefined, drafted);
-    return acquireWaiting(
-      {
-        room: acquirer.room,
-        watch: acquirer.watch,
-        attempt: (_, waiting) => acquirer.attempt(unaborted, waiting, drafted),
-        peek: (_, waiting) => acquirer.peek(unaborted, waiting),
-        refused: (_, refusal) => acquirer.refused(unaborted, refusal),
-      },
-      engine.clock,
-      asked,
-    );
-  }
-
-  /** Undefined once it is stored. A repeat of a write that was applied unseen is answered as stored. */
-  async #stored(write: LeaseWrite): Promise<Exclude<LeaseReply, { kind: "stored" }> | undefined> {
-    for (let repeats = 0; ; repeats++) {
-      const reply = await this.#deps.leases.create(write, this.#deps.engine.clock.now());
-      // No other lease has its id: what is there is ours, and has been changed since an earlier attempt whose answer was lost.
-      if (reply.kind === "stored" || reply.kind === "conflict") return undefined;
-      const isUnknown = reply.kind === "unavailable" && reply.applied === "unknown";
-      if (isUnknown && repeats < REPEATS_MAX) continue;
-      // After a lost answer nothing proves that an earlier attempt was not applied.
-      return repeats > 0 && reply.kind === "unavailable" ? { ...reply, applied: "unknown" } : reply;
+/** Takes tokens and writes the lease: in the transaction of the take, or after it if the store has none. */
+export async function takeLease(
+  deps: StoredLeasesDeps,
+  taking: Taking,
+  mark: KeyMark | undefined,
+): Promise<KeyedResult<LeaseAnswer | Refusal>> {
+  const draft = new Draft(taking, mark, deps);
+  const outcome = await attempt(deps, taking.asked, draft);
+  if (!outcome.ok) return { answer: outcome, isKept: false };
+  const { lease } = outcome;
+  if (lease.degraded !== false) return letThrough(deps, taking, lease);
+  const made = draft.made ?? draft.make(partsOfLease(lease));
+  if (!deps.leases.isWrittenByTake && draft.isWorthWriting) {
+    const failed = await createLease(deps, made.write);
+    if (failed !== undefined) {
+      // A record that may be stored gives the tokens back at its end: do not give them back twice.
+      if (failed.kind !== "unavailable" || failed.applied === "no") await lease.rollback();
+      else draft.undecided?.tell();
+      if (failed.kind !== "unavailable") throw keyInProgress(mark?.key ?? "");
+      return answerUnavailable(deps, taking, failed.cause);
     }
   }
+  draft.undecided?.tell();
+  if (taking.holdMs > 0) deps.onChange(made.answer.lease);
+  return { answer: made.answer, isKept: mark !== undefined };
+}
 
-  async #notStored(
-    taking: Taking,
-    lease: Lease,
-    reply: Exclude<LeaseReply, { kind: "stored" }>,
-    { key, undecided }: Draft,
-  ): Promise<KeyedResult<LeaseAnswer | Refusal>> {
-    // What may be written in a record must not be given back: its end would give it back once more.
-    if (reply.kind !== "unavailable" || reply.applied === "no") await lease.rollback();
-    else undecided?.tell();
-    if (reply.kind !== "unavailable") throw keyInProgress(key?.key ?? "");
-    return this.unavailable(taking, reply.cause);
+/** The answer to a request that the store did not decide, or whose lease it did not write. */
+export function answerUnavailable(
+  deps: StoredLeasesDeps,
+  taking: Taking,
+  cause: unknown,
+): KeyedResult<LeaseAnswer | Refusal> {
+  const { acquirer } = deps;
+  const outcome = acquirer.unavailable(taking.asked, [], cause);
+  if (outcome.ok) return letThrough(deps, taking, outcome.lease);
+  acquirer.refused(taking.asked, outcome);
+  return { answer: outcome, isKept: false };
+}
+
+/** The answer to a request that was let through during an outage: there is no lease. */
+function letThrough(
+  { namespace }: StoredLeasesDeps,
+  { asked, onExpiry }: Taking,
+  lease: Lease,
+): KeyedResult<LeaseAnswer> {
+  const view: LeaseView = {
+    leaseId: null,
+    namespace,
+    entityId: asked.entityId,
+    resource: asked.resource,
+    status: "settled",
+    ...consumedOf(lease),
+    degraded: lease.degraded,
+    overdrawn: [],
+    shadowed: [],
+    bypassed: false,
+    expiresAtMs: null,
+    onExpiry,
+    limits: [],
+  };
+  return { answer: { lease: view, standings: [] }, isKept: false };
+}
+
+/** What each part of a lease was charged. */
+export function consumedOf(lease: Lease): Pick<LeaseView, "consumed" | "also" | "parts"> {
+  return shownParts(lease.parts.map((place) => ({ ...place, consumed: lease.part(place).consumed })));
+}
+
+/** One attempt, or several if the request waits. An attempt that was begun is finished, whatever the signal says. */
+function attempt({ acquirer, engine }: StoredLeasesDeps, asked: AcquireRequest, draft: Draft): Promise<Outcome> {
+  const { signal, ...unaborted } = asked;
+  const drafted = draft.isWorthWriting ? draft : undefined;
+  signal?.throwIfAborted();
+  if (asked.wait === undefined) return acquirer.attempt(unaborted, undefined, drafted);
+  return acquireWaiting(
+    {
+      room: acquirer.room,
+      publisher: acquirer.publisher,
+      attempt: (_, waiting) => acquirer.attempt(unaborted, waiting, drafted),
+      peek: (_, waiting) => acquirer.peek(unaborted, waiting),
+      refused: (_, refusal, waitedMs) => acquirer.refused(unaborted, refusal, waitedMs),
+    },
+    engine.clock,
+    asked,
+  );
+}
+
+/** Undefined once it is stored. The store answers a repeat of a write that was applied unseen as stored. */
+async function createLease(
+  { leases, engine }: StoredLeasesDeps,
+  write: LeaseWrite,
+): Promise<Exclude<LeaseReply, { kind: "stored" }> | undefined> {
+  for (let repeats = 0; ; repeats++) {
+    const reply = await leases.create(write, engine.clock.now());
+    // No other lease has this id: an earlier attempt stored the record, its answer was lost, and the lease has changed since.
+    if (reply.kind === "stored" || reply.kind === "conflict") return undefined;
+    const isUnknown = reply.kind === "unavailable" && reply.applied === "unknown";
+    if (isUnknown && repeats < REPEATS_MAX) continue;
+    // After a lost answer, the earlier attempt may have been applied.
+    return repeats > 0 && reply.kind === "unavailable" ? { ...reply, applied: "unknown" } : reply;
   }
 }
 
-/** What a take is written down as; made once, inside its transaction or after it. */
+/** The record of a take; made once, inside its transaction or after it. */
 class Draft implements PartsDraft {
   readonly key: KeyMark | undefined;
   readonly undecided: Untold | undefined;
@@ -136,7 +146,7 @@ class Draft implements PartsDraft {
     this.#deps = deps;
   }
 
-  /** Nothing is written of what is charged at once and has no key. */
+  /** A take that is charged at once and has no key needs no record. */
   get isWorthWriting(): boolean {
     return this.#taking.holdMs > 0 || this.key !== undefined;
   }
@@ -148,7 +158,7 @@ class Draft implements PartsDraft {
 
   dataOf(parts: readonly LeasePart[]): DraftData {
     const { asked, holdMs } = this.#taking;
-    const record = draftedRecord(parts, this.#termsAt(parts));
+    const record = recordOf(parts, this.#termsAt(parts));
     return {
       leaseId: holdMs > 0 ? record.leaseId : undefined,
       ...{ entityId: asked.entityId, resource: record.resources[0]?.resource ?? asked.resource },
@@ -160,7 +170,7 @@ class Draft implements PartsDraft {
     return writtenOf(recordOf(parts, this.#termsAt(parts)), this.#rest, parts, this.#deps.engine.calendar);
   }
 
-  /** The same for all that is made of this draft. What is charged at once is not stored, and needs none. */
+  /** Drawn once for the draft. A take that is charged at once is not stored and needs no ids. */
   get #ids(): Pick<LeaseRecord, "leaseId" | "writer"> {
     const { random } = this.#deps.engine;
     if (this.#taking.holdMs === 0) return { leaseId: "", writer: "" };
@@ -180,13 +190,13 @@ class Draft implements PartsDraft {
       ...this.#ids,
       ...{ entityId: asked.entityId, openedAtMs: nowMs, onExpiry, requestId: asked.requestId, idempotencyKey },
       ...(asked.leavePercent ? { leavePercent: asked.leavePercent } : {}),
-      // Charged at once, it has no time to be up.
+      // At least 1: a take that is charged at once has no hold.
       expiresAtMs: nowMs + Math.max(1, shortestHold(parts, holdMs)),
     };
   }
 }
 
-/** How long a lease is asked for that may be held for so long: not longer than any of its slots. How long it is held, their tickets say. */
+/** The hold to ask for: at most that of any slots. The tickets say how long the slots are really held. */
 function shortestHold(parts: readonly LeasePart[], holdMs: number): number {
   let shortestMs = holdMs;
   for (const { demands } of parts) {

@@ -1,12 +1,12 @@
 import type { OnUnavailable } from "../domain/config/config.ts";
-import { checkLeave } from "../domain/limits/floor.ts";
+import { checkLeave } from "../domain/limits/limit-numbers.ts";
 import { ValidationError } from "../domain/names/errors.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import { shown } from "../domain/names/names.ts";
 import type { Acquiring } from "../engine/acquire/acquiring.ts";
-import type { TokenUsage } from "./kinds.ts";
 import type { LearnedEstimate } from "./learned-estimate.ts";
-import { type ExactWeights, type Meter, meter, type Weights, weightsByModel } from "./meter.ts";
+import { type ExactWeights, type Meter, meter, type TokenUsage, type Weights, weightsByModel } from "./meter.ts";
+import { fieldOf, wholeOf } from "./wire-fields.ts";
 
 /** A call of a model that is about to be sent. */
 export interface ModelCallInfo {
@@ -14,6 +14,17 @@ export interface ModelCallInfo {
   readonly model: string;
   /** The parameters of the call: the JSON body, or the options of the AI SDK. */
   readonly params: Readonly<Record<string, unknown>>;
+}
+
+/** A call as an adapter has read it. */
+export interface ModelCall extends ModelCallInfo {
+  /** The entity that this call names; undefined: the options name it. */
+  readonly entityId: string | undefined;
+  /** The most output tokens that the call allows; undefined: it does not say. */
+  readonly outputMax: number | undefined;
+  /** `"none"`: the call has no output, as embeddings. */
+  readonly output: "text" | "none";
+  readonly signal: AbortSignal | undefined;
 }
 
 /** Options of `limitOpenAI`, `limitAnthropic` and `rateLimitMiddleware`. */
@@ -25,7 +36,7 @@ export interface LimitModelOptions {
   /** The resource that is charged, or a function of the call. Default: the model's id. */
   readonly resource?: string | ((call: ModelCallInfo) => string | Promise<string>);
   /**
-   * What a token of each kind weighs, by measure. A measure that no level counts is left out. Default: `rpm` counts
+   * The weight of a token of each kind, by measure. A measure that no level counts is left out. Default: `rpm` counts
    * requests, `tpm` all tokens.
    */
   readonly weights?: Weights;
@@ -40,7 +51,7 @@ export interface LimitModelOptions {
   /** Output tokens that a call without a maximum of its own is estimated at. Default: 1024. */
   readonly outputDefault?: number;
   /**
-   * The provider's own budget, taken as a second lease after the first. A 429 of the provider empties it for as long as
+   * The provider's own budget, taken in the same take as the tenant's: both or none. A 429 of the provider empties it for as long as
    * the provider says. Default: none.
    */
   readonly provider?: {
@@ -51,9 +62,9 @@ export interface LimitModelOptions {
   };
   /** The longest time that a provider's 429 is believed, in ms. Default: 60000. */
   readonly clampMaxMs?: number;
-  /** How many percent of every hard limit a call must leave, from 0 to 99, of the provider's too. Default: 0. */
+  /** The share of every hard limit that a call must leave, in percent from 0 to 99, of the provider's too. Default: 0. */
   readonly leavePercent?: number;
-  /** How long a call waits for tokens before it is refused, in ms. Default: no wait. */
+  /** The longest wait of a call for tokens before it is refused, in ms. Default: no wait. */
   readonly wait?: { readonly maxMs: number };
   /** `"block"`: an outage of the store refuses the call. `"allow"`: it passes uncounted. Default: what the limiter says. */
   readonly onUnavailable?: OnUnavailable;
@@ -63,7 +74,7 @@ export interface LimitModelOptions {
 
 /** The options, checked, with their defaults. */
 export interface CheckedOptions extends LimitModelOptions {
-  /** Whether the weights are those of the caller. */
+  /** True: the caller gave the weights; false: they are the default. */
   readonly hasWeights: boolean;
   readonly weightsOf: (model: string | undefined) => readonly ExactWeights[];
   readonly count: Meter;
@@ -80,31 +91,37 @@ const PROVIDER = new KnownNames<NonNullable<LimitModelOptions["provider"]>>({ en
 const WAIT = new KnownNames<{ readonly maxMs: number }>({ maxMs: true });
 
 const ALL_TOKENS = { input: 1, cachedInput: 1, cacheWrite: 1, output: 1, reasoning: 1 };
-const WEIGHTS_DEFAULT: Weights = { rpm: { requests: 1 }, tpm: ALL_TOKENS };
+export const WEIGHTS_DEFAULT = { rpm: { requests: 1 }, tpm: ALL_TOKENS } as const satisfies Weights;
 
 /** Throws a `ValidationError` when the adapter is made, not at its first call. */
 export function checkOptions(given: LimitModelOptions, adapter: string): CheckedOptions {
   const options = OPTIONS.check(given, `The options of ${adapter}`);
   const { limiter, entityId, resource, estimate, outputDefault = 1024, provider, clampMaxMs = 60_000 } = options;
-  const fail = (name: string, value: unknown, remedy: string): never => {
-    throw new ValidationError("options_invalid", `${name} of ${adapter} is ${shown(value)}; ${remedy}.`);
+  const { wait, onUnavailable, shadow, weights = WEIGHTS_DEFAULT } = options;
+  const check = (name: string, value: unknown, isValid: boolean, wanted: string): void => {
+    if (isValid) return;
+    throw new ValidationError("options_invalid", `${name} of ${adapter} is ${shown(value)}; give ${wanted}.`);
   };
-  if (!isLimiter(limiter)) fail("limiter", limiter, "give a RateLimiter, a LimiterClient or a promise of one");
-  if (!isText(entityId) && typeof entityId !== "function") fail("entityId", entityId, "give an id or a function");
-  if (resource !== undefined && !isText(resource) && typeof resource !== "function") {
-    fail("resource", resource, "give a name or a function");
+  const optional = (name: string, value: unknown, isValid: (value: unknown) => boolean, wanted: string): void =>
+    check(name, value, value === undefined || isValid(value), wanted);
+  check("limiter", limiter, isLimiter(limiter), "a RateLimiter, a LimiterClient or a promise of one");
+  check("entityId", entityId, isTextOrFunction(entityId), "an id or a function");
+  optional("resource", resource, isTextOrFunction, "a name or a function");
+  optional("estimate", estimate, isEstimate, "a function of the parameters, or learnedEstimate()");
+  check("outputDefault", outputDefault, wholeOf(outputDefault) !== undefined, "a whole number of tokens, 0 or more");
+  check("clampMaxMs", clampMaxMs, isMs(clampMaxMs), "milliseconds, 0 or more");
+  if (provider !== undefined) {
+    const own = PROVIDER.check(provider, `provider of ${adapter}`);
+    check("provider.entityId", own.entityId, isText(own.entityId), "the entity that stands for the provider");
+    optional("provider.resource", own.resource, isText, "a name");
   }
-  if (estimate !== undefined && typeof estimate !== "function" && typeof estimate?.outputFor !== "function") {
-    fail("estimate", estimate, "give a function of the parameters, or learnedEstimate()");
+  checkLeave(options.leavePercent);
+  if (wait !== undefined) {
+    const { maxMs } = WAIT.check(wait, `wait of ${adapter}`);
+    check("wait.maxMs", maxMs, isMs(maxMs), "milliseconds, 0 or more");
   }
-  if (!Number.isSafeInteger(outputDefault) || outputDefault < 0) {
-    fail("outputDefault", outputDefault, "give a whole number of tokens, 0 or more");
-  }
-  if (typeof clampMaxMs !== "number" || !(clampMaxMs >= 0))
-    fail("clampMaxMs", clampMaxMs, "give milliseconds, 0 or more");
-  checkProvider(provider, adapter, fail);
-  checkPolicies(options, adapter, fail);
-  const { weights = WEIGHTS_DEFAULT } = options;
+  optional("onUnavailable", onUnavailable, (value) => value === "block" || value === "allow", '"block" or "allow"');
+  optional("shadow", shadow, (value) => ["boolean", "function"].includes(typeof value), "true, false or a function");
   const hasWeights = options.weights !== undefined;
   return {
     ...options,
@@ -116,36 +133,22 @@ export function checkOptions(given: LimitModelOptions, adapter: string): Checked
   };
 }
 
-type Fail = (name: string, value: unknown, remedy: string) => never;
-
-function checkProvider(provider: LimitModelOptions["provider"], adapter: string, fail: Fail): void {
-  if (provider === undefined) return;
-  const { entityId, resource } = PROVIDER.check(provider, `provider of ${adapter}`);
-  if (!isText(entityId)) fail("provider.entityId", entityId, "give the entity that stands for the provider");
-  if (resource !== undefined && !isText(resource)) fail("provider.resource", resource, "give a name");
-}
-
-function checkPolicies(options: LimitModelOptions, adapter: string, fail: Fail): void {
-  const { wait, onUnavailable, shadow, leavePercent } = options;
-  checkLeave(leavePercent);
-  if (wait !== undefined) {
-    const { maxMs } = WAIT.check(wait, `wait of ${adapter}`);
-    if (typeof maxMs !== "number" || !(maxMs >= 0)) fail("wait.maxMs", maxMs, "give milliseconds, 0 or more");
-  }
-  if (onUnavailable !== undefined && onUnavailable !== "block" && onUnavailable !== "allow") {
-    fail("onUnavailable", onUnavailable, 'give "block" or "allow"');
-  }
-  if (shadow !== undefined && typeof shadow !== "boolean" && typeof shadow !== "function") {
-    fail("shadow", shadow, "give true, false or a function");
-  }
-}
-
 function isLimiter(limiter: unknown): boolean {
-  if (typeof limiter !== "object" || limiter === null) return false;
-  const { acquire, then } = limiter as { readonly acquire?: unknown; readonly then?: unknown };
-  return typeof acquire === "function" || typeof then === "function";
+  return typeof fieldOf(limiter, "acquire") === "function" || typeof fieldOf(limiter, "then") === "function";
+}
+
+function isEstimate(estimate: unknown): boolean {
+  return typeof estimate === "function" || typeof fieldOf(estimate, "outputFor") === "function";
+}
+
+function isTextOrFunction(value: unknown): boolean {
+  return typeof value === "function" || isText(value);
 }
 
 function isText(value: unknown): boolean {
   return typeof value === "string" && value !== "";
+}
+
+function isMs(value: unknown): boolean {
+  return typeof value === "number" && value >= 0;
 }

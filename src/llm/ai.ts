@@ -1,13 +1,11 @@
 import { LimiterError } from "../domain/names/errors.ts";
 import { endOfUnanswered } from "../engine/lease/work-end.ts";
 import type { LimitModelOptions } from "./adapter-options.ts";
-import type { TokenUsage } from "./kinds.ts";
 import type { LimitedCall } from "./limited-call.ts";
 import { LimitedCalls } from "./limited-calls.ts";
-import { isThrottled } from "./limited-http.ts";
+import type { TokenUsage } from "./meter.ts";
 import { readAhead } from "./read-ahead.ts";
-import { retryAfterMsOf } from "./retry-after.ts";
-import { fieldOf, less, type Params, textOf, wholeOf } from "./wire-fields.ts";
+import { fieldOf, isThrottled, less, type Params, retryAfterMsOf, textOf, wholeOf } from "./wire-fields.ts";
 
 /**
  * A middleware for `wrapLanguageModel`. The types of the AI SDK 6 and 7 name different versions of the same shape, so
@@ -25,7 +23,7 @@ export interface RateLimitMiddleware {
   wrapStream(options: any): Promise<any>;
 }
 
-/** What is used of the options that the AI SDK hands to a middleware. */
+/** The part of the AI SDK's options that the middleware uses. */
 interface WrapOptions {
   readonly doGenerate: () => PromiseLike<{ readonly usage?: unknown }>;
   readonly doStream: () => PromiseLike<{ readonly stream: ReadableStream<unknown> }>;
@@ -46,7 +44,9 @@ export function rateLimitMiddleware(options: LimitModelOptions): RateLimitMiddle
   const calls = new LimitedCalls(options, "rateLimitMiddleware");
   const begin = ({ params, model }: WrapOptions) =>
     calls.begin({
-      ...{ model: model.modelId, params, output: "text" },
+      model: model.modelId,
+      params,
+      output: "text",
       entityId: textOf(fieldOf(fieldOf(params.providerOptions, "zaeLimiter"), "entityId")),
       outputMax: wholeOf(params.maxOutputTokens),
       signal: params.abortSignal as AbortSignal | undefined,
@@ -55,18 +55,18 @@ export function rateLimitMiddleware(options: LimitModelOptions): RateLimitMiddle
     specificationVersion: "v4",
     async wrapGenerate(wrapped: WrapOptions) {
       const call = await begin(wrapped);
-      const result = await sent(call, wrapped.doGenerate);
+      const result = await send(call, wrapped.doGenerate);
       await call.answered(usageOf(result.usage));
       return result;
     },
     async wrapStream(wrapped: WrapOptions) {
       const call = await begin(wrapped);
-      const result = await sent(call, wrapped.doStream);
+      const result = await send(call, wrapped.doStream);
       const stream = call.track(result.stream, {
         usageOf: (part) => (typeOf(part) === "finish" ? usageOf(fieldOf(part, "usage")) : undefined),
         outputOf: (part) => (typeOf(part)?.endsWith("-delta") ? textOf(fieldOf(part, "delta")) : undefined),
         isEnd: (part) => typeOf(part) === "finish",
-        // An `Error` is the SDK's own, of a chunk that it could not read: what a provider says is none.
+        // An `Error` is the SDK's own, for a chunk that it could not read. An error of the provider is a plain value.
         isError: (part) => typeOf(part) === "error" && !(fieldOf(part, "error") instanceof Error),
       });
       return { ...result, stream: readAhead(stream, (part) => (textOf(fieldOf(part, "delta"))?.length ?? 0) + 100) };
@@ -74,9 +74,9 @@ export function rateLimitMiddleware(options: LimitModelOptions): RateLimitMiddle
   };
 }
 
-async function sent<Result>(call: LimitedCall, send: () => PromiseLike<Result>): Promise<Result> {
+async function send<Result>(call: LimitedCall, request: () => PromiseLike<Result>): Promise<Result> {
   try {
-    return await send();
+    return await request();
   } catch (error) {
     const status = wholeOf(fieldOf(error, "statusCode"));
     if (isThrottled(status)) {
@@ -84,13 +84,13 @@ async function sent<Result>(call: LimitedCall, send: () => PromiseLike<Result>):
       await call.throttled(retryAfterMsOf((name) => textOf(fieldOf(headers, name))));
     } else if (status === undefined) await call.unanswered(isNotSent(error) ? "notBegun" : endOfUnanswered(error));
     else if (status >= 400) await call.unanswered("failed");
-    // It was answered, with something that the SDK does not understand.
+    // The provider answered with something that the SDK does not understand.
     else await call.answered(undefined);
     throw error;
   }
 }
 
-/** Errors of the SDK that it throws before it sends anything, and refusals of another limiter below this one. */
+/** True for errors that the SDK throws before it sends anything, and for refusals of another limiter below this one. */
 function isNotSent(error: unknown): boolean {
   if (error instanceof LimiterError) return true;
   return /^AI_(Load|Unsupported|NoSuch|InvalidPrompt|InvalidArgument)/.test(textOf(fieldOf(error, "name")) ?? "");
@@ -100,10 +100,8 @@ function typeOf(part: unknown): string | undefined {
   return textOf(fieldOf(part, "type"));
 }
 
-/** Each number may be missing. */
 function usageOf(usage: unknown): TokenUsage | undefined {
-  const told = (name: string) => fieldOf(usage, name);
-  const [inputs, outputs] = [told("inputTokens"), told("outputTokens")];
+  const [inputs, outputs] = [fieldOf(usage, "inputTokens"), fieldOf(usage, "outputTokens")];
   const cachedInput = wholeOf(fieldOf(inputs, "cacheRead"));
   const cacheWrite = wholeOf(fieldOf(inputs, "cacheWrite"));
   const reasoning = wholeOf(fieldOf(outputs, "reasoning"));

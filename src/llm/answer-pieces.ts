@@ -1,21 +1,21 @@
-import type { TokenUsage } from "./kinds.ts";
+import type { TokenUsage } from "./meter.ts";
 
-/** Some bytes of an answer, with what they say. */
+/** Some bytes of an answer, with what was read from them. */
 export interface AnswerPiece {
   readonly bytes: Uint8Array;
   readonly usage: TokenUsage | undefined;
-  /** What the model has written. */
+  /** The text that the model has written. */
   readonly text: string | undefined;
   readonly isEnd: boolean;
   /** The provider tells of an error. */
   readonly isError: boolean;
 }
 
-/** What is read of the answers of one call. */
+/** Reads the answers of one call. */
 export interface AnswerReader {
   /** The usage of an answer in one piece. */
   usageOf(body: unknown): TokenUsage | undefined;
-  /** What one event of a streamed answer says. */
+  /** Reads one event of a streamed answer. */
   eventOf(data: unknown): AnswerEvent;
 }
 
@@ -25,7 +25,7 @@ export interface AnswerEvent {
   readonly isEnd?: boolean;
   /** The provider tells of an error. */
   readonly isError?: boolean;
-  /** The caller did not ask for it: it is not passed on. */
+  /** The caller did not ask for the event, so it is not passed on. */
   readonly isHidden?: boolean;
 }
 
@@ -33,16 +33,16 @@ export interface AnswerEvent {
 export function wholePieces(body: ReadableStream<Uint8Array>, reader: AnswerReader): ReadableStream<AnswerPiece> {
   const decoder = new TextDecoder();
   const text = new JsonText();
-  return piecesOf(body, {
-    read(bytes) {
-      const more = decoder.decode(bytes, { stream: true });
-      text.add(more);
-      return [{ bytes, usage: undefined, text: more, isEnd: false, isError: false }];
-    },
-    end: () => [
-      { bytes: NOTHING, usage: reader.usageOf(jsonOf(text.take())), text: undefined, isEnd: true, isError: false },
-    ],
-  });
+  const read = (bytes: Uint8Array): AnswerPiece[] => {
+    const more = decoder.decode(bytes, { stream: true });
+    text.add(more);
+    return [{ bytes, usage: undefined, text: more, isEnd: false, isError: false }];
+  };
+  const end = (): AnswerPiece[] => {
+    const usage = reader.usageOf(jsonOf(text.take()));
+    return [{ bytes: NOTHING, usage, text: undefined, isEnd: true, isError: false }];
+  };
+  return converted(body, read, end);
 }
 
 /** Reads a stream of server-sent events: each passes whole, as soon as it is there, as it was sent. */
@@ -63,47 +63,33 @@ export function eventPieces(body: ReadableStream<Uint8Array>, reader: AnswerRead
     begun = [];
     return { bytes, usage, text: written, isEnd, isError };
   };
-  return piecesOf(body, {
-    read(bytes) {
-      const pieces: AnswerPiece[] = [];
-      let from = 0;
-      for (const end of ends.of(bytes)) {
-        add(bytes.subarray(from, end));
-        pieces.push(pieceOf());
-        from = end;
-      }
-      if (from < bytes.length) add(bytes.subarray(from));
-      return pieces;
-    },
-    end: () => (begun.length === 0 ? [] : [pieceOf()]),
-  });
+  const read = (bytes: Uint8Array): AnswerPiece[] => {
+    const pieces: AnswerPiece[] = [];
+    let from = 0;
+    for (const end of ends.of(bytes)) {
+      add(bytes.subarray(from, end));
+      pieces.push(pieceOf());
+      from = end;
+    }
+    if (from < bytes.length) add(bytes.subarray(from));
+    return pieces;
+  };
+  return converted(body, read, () => (begun.length === 0 ? [] : [pieceOf()]));
 }
 
-/** The bytes of the pieces, without those that are empty. */
+/** Streams the bytes of the pieces, without those that are empty. */
 export function bytesOf(pieces: ReadableStream<AnswerPiece>): ReadableStream<Uint8Array> {
-  const reader = pieces.getReader();
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        for (;;) {
-          const { done, value } = await reader.read();
-          if (done) return controller.close();
-          if (value.bytes.length > 0) return controller.enqueue(value.bytes);
-        }
-      },
-      cancel: (reason) => reader.cancel(reason),
-    },
-    { highWaterMark: 0 },
-  );
+  const read = ({ bytes }: AnswerPiece) => (bytes.length > 0 ? [bytes] : []);
+  return converted(pieces, read, () => []);
 }
 
 const NOTHING = new Uint8Array(0);
 
 const [LF, CR] = [10, 13];
 
-/** Finds where events end: after an empty line, which stays with them. Each byte is looked at once, in whichever chunks it comes. */
+/** Finds where events end: after an empty line, which stays with them. Each byte is looked at once, however it is cut into chunks. */
 class EventEnds {
-  /** The line breaks right before, at most four, the last one in the lowest byte. */
+  /** The last line breaks in a row, at most four; the latest is in the lowest byte. */
   #breaks = 0;
 
   of(bytes: Uint8Array): readonly number[] {
@@ -128,7 +114,7 @@ class EventEnds {
   }
 }
 
-/** Of JSON that is longer, long strings are left out: an image would be parsed for the few numbers beside it. */
+/** From longer JSON, long strings are left out: an image would be parsed for the few numbers beside it. */
 const WHOLE_MAX = 1_000_000;
 const STRING_MAX = 1_000;
 
@@ -136,7 +122,7 @@ const STRING_MAX = 1_000;
 class JsonText {
   #parts: string[] = [];
   #length = 0;
-  /** Of the string that has begun, how much there is; undefined: none has. */
+  /** The length of the open string so far; undefined outside of strings. */
   #quoted: number | undefined;
   /** The first character of the next piece comes after a backslash. */
   #isEscaped = false;
@@ -145,11 +131,11 @@ class JsonText {
     const isLong = this.#length > WHOLE_MAX;
     this.#length += text.length;
     this.#parts.push(isLong ? this.#shortened(text) : text);
-    // From here on it must be known where strings begin and end.
+    // From here on, strings are followed: read what was kept so far, to know whether one is open.
     if (!isLong && this.#length > WHOLE_MAX) this.#shortened(this.#parts.join(""));
   }
 
-  /** All of it; the next one begins. */
+  /** Returns the text and starts the next one. */
   take(): string {
     const text = this.#parts.join("");
     this.#parts = [];
@@ -197,22 +183,22 @@ function joined(parts: readonly Uint8Array[]): Uint8Array {
   return whole;
 }
 
-interface PieceMaker {
-  read(bytes: Uint8Array): readonly AnswerPiece[];
-  end(): readonly AnswerPiece[];
-}
-
-function piecesOf(body: ReadableStream<Uint8Array>, maker: PieceMaker): ReadableStream<AnswerPiece> {
-  const reader = body.getReader();
-  return new ReadableStream<AnswerPiece>(
+/** Converts a stream chunk by chunk, without reading ahead; `end` makes the last chunks. */
+function converted<From, To>(
+  source: ReadableStream<From>,
+  read: (chunk: From) => readonly To[],
+  end: () => readonly To[],
+): ReadableStream<To> {
+  const reader = source.getReader();
+  return new ReadableStream<To>(
     {
       async pull(controller) {
         for (;;) {
           const { done, value } = await reader.read();
-          const pieces = done ? maker.end() : maker.read(value);
-          for (const piece of pieces) controller.enqueue(piece);
+          const chunks = done ? end() : read(value);
+          for (const chunk of chunks) controller.enqueue(chunk);
           if (done) return controller.close();
-          if (pieces.length > 0) return;
+          if (chunks.length > 0) return;
         }
       },
       cancel: (reason) => reader.cancel(reason),

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../test/properties.ts";
 import { ValidationError } from "../domain/names/errors.ts";
 import { Limit } from "../entry/limits.ts";
-import { decimalOf } from "./decimal.ts";
+import { outputWithin } from "./estimate-tokens.ts";
 import { type EstimatedCall, type LearnedEstimate, learnedEstimate } from "./learned-estimate.ts";
-import { weightsByModel } from "./meter.ts";
-import { outputWithin } from "./output-bound.ts";
+import { decimalOf, weightsByModel } from "./meter.ts";
 
 const RESOURCE = "gpt-5-mini";
 const CALL: EstimatedCall = { resource: RESOURCE, outputMax: 16_384, plainOutput: 16_384, limits: [], weights: [] };

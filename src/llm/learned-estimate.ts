@@ -2,8 +2,8 @@ import { BoundedMap } from "../domain/names/bounded-map.ts";
 import { ValidationError } from "../domain/names/errors.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import { shown } from "../domain/names/names.ts";
-import { type Decimal, decimalOf, sumRoundedUp } from "./decimal.ts";
-import { type OutputBound, outputWithin } from "./output-bound.ts";
+import { type OutputBound, outputWithin } from "./estimate-tokens.ts";
+import { type Decimal, decimalOf, sumRoundedUp } from "./meter.ts";
 
 /** Options of `learnedEstimate`. */
 export interface LearnedEstimateOptions {
@@ -16,9 +16,9 @@ export interface LearnedEstimateOptions {
   readonly shareMax?: number;
 }
 
-/** What was estimated on a resource, and what it came to, all but `calls` in output tokens, reasoning included. */
+/** Estimates on a resource and what the calls came to; all but `calls` in output tokens, reasoning included. */
 export interface EstimateStats {
-  /** How many calls were settled by the usage that their provider reported. */
+  /** The number of calls that were settled by the usage that their provider reported. */
   readonly calls: number;
   /** The sum of what they were estimated at. */
   readonly estimated: number;
@@ -50,7 +50,7 @@ export interface SettledCall extends Pick<EstimatedCall, "resource" | "outputMax
 
 /** An estimate that learns from the calls of this process. Pass it as `estimate` to an adapter. */
 export interface LearnedEstimate {
-  /** What was estimated so far and what it came to, by resource. */
+  /** The estimates so far and the usage that they came to, by resource. */
   stats(): Readonly<Record<string, EstimateStats>>;
   /** The output tokens that a call is estimated at. Adapters call it. */
   outputFor(call: EstimatedCall): number;
@@ -58,13 +58,13 @@ export interface LearnedEstimate {
   settled(call: SettledCall): void;
 }
 
-/** Calls that are remembered for each resource and size of the call's own maximum. */
+/** This many calls are remembered for each resource and size of the call's own maximum. */
 const CALLS_REMEMBERED = 256;
 
-/** Fewer calls say nothing yet. */
+/** Nothing is learned from fewer calls. */
 const CALLS_NEEDED = 20;
 
-/** Resources and sizes that are remembered: twice that at most, those in use. */
+/** This many pairs of resource and size are remembered, or up to twice as many. */
 const KEYS_MAX = 1_000;
 
 const OPTIONS = new KnownNames<LearnedEstimateOptions>({ quantile: true, shareMax: true });
@@ -112,14 +112,14 @@ class LastOutputs {
 
   add(output: number): void {
     if (this.#last.length === CALLS_REMEMBERED) {
-      this.#sorted.splice(placeOf(this.#sorted, this.#last[this.#next] as number), 1);
+      this.#sorted.splice(indexOfFirst(this.#sorted, this.#last[this.#next] as number), 1);
     }
     this.#last[this.#next] = output;
     this.#next = (this.#next + 1) % CALLS_REMEMBERED;
-    this.#sorted.splice(placeOf(this.#sorted, output), 0, output);
+    this.#sorted.splice(indexOfFirst(this.#sorted, output), 0, output);
   }
 
-  /** Nearest rank: of n outputs the ⌈share n⌉-th smallest. Undefined: too few are known. */
+  /** Returns the ⌈share n⌉-th smallest of n outputs (nearest rank). Undefined: too few are known. */
   quantile(share: Decimal): number | undefined {
     const count = this.#sorted.length;
     if (count < CALLS_NEEDED) return undefined;
@@ -127,8 +127,8 @@ class LastOutputs {
   }
 }
 
-/** The index of the first number that is not smaller. */
-function placeOf(sorted: readonly number[], wanted: number): number {
+/** Finds the index of the first number that is not smaller. */
+function indexOfFirst(sorted: readonly number[], wanted: number): number {
   let low = 0;
   let high = sorted.length;
   while (low < high) {
@@ -139,14 +139,14 @@ function placeOf(sorted: readonly number[], wanted: number): number {
   return low;
 }
 
-/** Calls whose own maximum has the same power of two are alike, and those that have none. */
+/** Calls are alike if their own maximum has the same number of binary digits, or if they have none. */
 function keyOf({ resource, outputMax }: Pick<EstimatedCall, "resource" | "outputMax">): string {
   return `${outputMax === undefined ? "-" : Math.floor(outputMax).toString(2).length} ${resource}`;
 }
 
 function addTo(stats: Map<string, EstimateStats>, { resource, estimated, actual }: SettledCall): void {
   const before = stats.get(resource) ?? NO_CALLS;
-  // A program that makes up resources without end must not be remembered without end.
+  // The statistics stay bounded even if a program makes up resources without end.
   if (before === NO_CALLS && stats.size >= KEYS_MAX) return;
   stats.set(resource, {
     calls: before.calls + 1,

@@ -1,15 +1,15 @@
-import type { Tokens } from "../domain/charge/amounts.ts";
-import { measuresOf } from "../domain/charge/measures.ts";
-import { checkLeave } from "../domain/limits/floor.ts";
+import { measuresOf, type Tokens } from "../domain/charge/amounts.ts";
+import { checkLeave } from "../domain/limits/limit-numbers.ts";
 import { ValidationError } from "../domain/names/errors.ts";
-import { KnownNames } from "../domain/names/known-names.ts";
+import { given } from "../domain/names/given.ts";
+import { KnownNames, requireOption } from "../domain/names/known-names.ts";
 import { shown } from "../domain/names/names.ts";
 import { resourceOf } from "../domain/names/text-names.ts";
 import type { Acquiring } from "../engine/acquire/acquiring.ts";
 import type { AcquireRequest } from "../engine/acquire/request.ts";
 import { withCurrentLease } from "../engine/lease/current-lease.ts";
 import { paidBody } from "../engine/lease/work-end.ts";
-import { fieldOf } from "./wire-fields.ts";
+import { fieldOf, wholeOf } from "./wire-fields.ts";
 
 /** Options of `limitTool`. Functions get the arguments of the call, and may be async. */
 export interface LimitToolOptions<Args extends readonly unknown[]> {
@@ -24,9 +24,9 @@ export interface LimitToolOptions<Args extends readonly unknown[]> {
    * looked up for each call.
    */
   readonly consume?: Tokens | ((...args: Args) => Tokens | Promise<Tokens>);
-  /** How many percent of every hard limit a call must leave, from 0 to 99. Default: 0. */
+  /** The share of every hard limit that a call must leave, in percent from 0 to 99. Default: 0. */
   readonly leavePercent?: number;
-  /** How long to wait for tokens before refusing, in ms. Default: no wait. */
+  /** The longest wait for tokens before a refusal, in ms. Default: no wait. */
   readonly wait?: { readonly maxMs: number };
 }
 
@@ -52,12 +52,7 @@ export function limitTool<Args extends readonly unknown[], Result>(
     const whose = await valueFor(entityId, args);
     const what = resourceOf(resource === undefined ? `tool:${fn.name}` : await valueFor(resource, args));
     const tokens = consume === undefined ? await oneOfEach(from, whose, what) : await valueFor(consume, args);
-    return {
-      ...{ entityId: whose, resource: what },
-      ...(tokens === undefined ? {} : { consume: tokens }),
-      ...(leavePercent === undefined ? {} : { leavePercent }),
-      ...(wait === undefined ? {} : { wait }),
-    };
+    return given({ entityId: whose, resource: what, consume: tokens, leavePercent, wait });
   };
   async function limited(this: unknown, ...args: Args): Promise<Result> {
     const from = await limiter;
@@ -71,20 +66,20 @@ export function limitTool<Args extends readonly unknown[], Result>(
   return Object.defineProperty(limited, "name", { value: fn.name });
 }
 
-/** By which a caller stops a tool: `abortSignal` of the AI SDK, `signal` of LangChain. */
+/** The signals that stop a tool: `abortSignal` of the AI SDK, `signal` of LangChain. */
 function signalsIn(args: readonly unknown[]): readonly AbortSignal[] {
   const named = args.flatMap((arg) => [arg, fieldOf(arg, "signal"), fieldOf(arg, "abortSignal")]);
   return named.filter((value) => value instanceof AbortSignal);
 }
 
 async function valueFor<Value, Args extends readonly unknown[]>(
-  given: Value | ((...args: Args) => Value | Promise<Value>),
+  option: Value | ((...args: Args) => Value | Promise<Value>),
   args: Args,
 ): Promise<Value> {
-  return typeof given === "function" ? (given as (...args: Args) => Value | Promise<Value>)(...args) : given;
+  return typeof option === "function" ? (option as (...args: Args) => Value | Promise<Value>)(...args) : option;
 }
 
-/** 1 of every measure that the entity's own limits count; undefined where it has none: only the request itself is then counted. */
+/** Returns 1 of every measure that the entity's own limits count. Without limits it is undefined, and only the request is counted. */
 export async function oneOfEach(limiter: Acquiring, entityId: string, resource: string): Promise<Tokens | undefined> {
   const { limits } = await limiter.resolveLimits(entityId, resource);
   return limits.length === 0 ? undefined : Object.fromEntries(measuresOf(limits).map((measure) => [measure, 1]));
@@ -98,35 +93,42 @@ function checkOptions<Args extends readonly unknown[]>(
     throw new ValidationError("tool_invalid", `limitTool was given ${shown(fn)}; give the function of the tool.`);
   }
   OPTIONS.check(options as LimitToolOptions<never>, "The options of limitTool");
-  const { limiter, entityId, resource, consume, wait } = options;
-  const given = limiter as Partial<Acquiring & Promise<unknown>> | null | undefined;
-  if (typeof given?.withLease !== "function" && typeof given?.then !== "function") {
-    throw invalid("limiter", limiter, "a RateLimiter, a LimiterClient, or a promise of one");
-  }
-  if (!isText(entityId) && typeof entityId !== "function") throw invalid("entityId", entityId, "an id, or a function");
-  if (resource === undefined && fn.name === "") {
-    throw new ValidationError(
-      "option_invalid",
-      'The function that limitTool was given has no name, and no resource is given; give one, as in { resource: "tool:search" }.',
-    );
-  }
-  if (resource !== undefined && !isText(resource) && typeof resource !== "function") {
-    throw invalid("resource", resource, "a text, or a function");
-  }
-  if (consume !== undefined && typeof consume !== "function" && (typeof consume !== "object" || consume === null)) {
-    throw invalid("consume", consume, "tokens by measure, or a function");
-  }
-  checkLeave(options.leavePercent);
-  if (wait !== undefined && !(Number.isSafeInteger(wait?.maxMs) && wait.maxMs >= 0)) {
-    throw invalid("wait", wait, "{ maxMs } in whole milliseconds");
-  }
-  return options;
+  checkToolOptions(options as LimitToolOptions<never>, "limitTool", "an id, or a function");
+  if (options.resource !== undefined || fn.name !== "") return options;
+  throw new ValidationError(
+    "option_invalid",
+    'The function that limitTool was given has no name, and no resource is given; give one, as in { resource: "tool:search" }.',
+  );
 }
 
-function isText(value: unknown): boolean {
-  return typeof value === "string" && value !== "";
+/** Throws unless the options that `limitTool` and `limitTools` share can be used. `idWanted`: what an entity id may be. */
+export function checkToolOptions(
+  {
+    limiter,
+    entityId,
+    resource,
+    consume,
+    leavePercent,
+    wait,
+  }: { readonly [Name in keyof LimitToolOptions<never>]: unknown },
+  tool: "limitTool" | "limitTools",
+  idWanted: string,
+): void {
+  const check = (name: string, value: unknown, isValid: boolean, wanted: string): void =>
+    requireOption(`${name} of ${tool}`, value, isValid, wanted);
+  const isLimiter = [fieldOf(limiter, "withLease"), fieldOf(limiter, "then")].some(
+    (each) => typeof each === "function",
+  );
+  const isTokens = typeof consume === "function" || (typeof consume === "object" && consume !== null);
+  check("limiter", limiter, isLimiter, "a RateLimiter, a LimiterClient, or a promise of one");
+  check("entityId", entityId, isTextOrFunction(entityId), idWanted);
+  check("resource", resource, resource === undefined || isTextOrFunction(resource), "a text, or a function");
+  check("consume", consume, consume === undefined || isTokens, "tokens by measure, or a function");
+  checkLeave(leavePercent);
+  const isWait = wholeOf(fieldOf(wait, "maxMs")) !== undefined;
+  check("wait", wait, wait === undefined || isWait, "{ maxMs } in whole milliseconds");
 }
 
-function invalid(name: string, value: unknown, wanted: string): ValidationError {
-  return new ValidationError("option_invalid", `${name} of limitTool is ${shown(value)}; give ${wanted}.`);
+function isTextOrFunction(value: unknown): boolean {
+  return typeof value === "function" || (typeof value === "string" && value !== "");
 }

@@ -1,29 +1,25 @@
-import type { Tokens } from "../domain/charge/amounts.ts";
+import { leavingOut, type Tokens, type Uncounted } from "../domain/charge/amounts.ts";
+import { ValidationError } from "../domain/names/errors.ts";
 import type { Acquiring } from "../engine/acquire/acquiring.ts";
-import { closeTracked, type TrackableLease } from "../engine/lease/track.ts";
-import type { StreamEnd } from "../engine/lease/tracked-stream.ts";
+import type { AcquireRequest } from "../engine/acquire/request.ts";
+import type { Lease } from "../engine/lease/lease.ts";
+import { closeTracked, type StreamEnd, type TrackableLease } from "../engine/lease/track.ts";
 import { isGivenBack, type WorkEnd } from "../engine/lease/work-end.ts";
+import { inShadow } from "../engine/refusal/refused.ts";
 import { tellDegraded } from "../middleware/degraded.ts";
-import type { LimitModelOptions } from "./adapter-options.ts";
+import type { LimitModelOptions, ModelCall } from "./adapter-options.ts";
 import { estimateTokens } from "./estimate-tokens.ts";
-import { outputTokens, type TokenUsage } from "./kinds.ts";
-import type { ModelCall } from "./model-call.ts";
+import { outputTokens, type TokenUsage } from "./meter.ts";
 import type { ProviderBucket, ProviderDrain } from "./provider-drain.ts";
-import type { TakenLease } from "./take-counted.ts";
 import { bestKnown, type StreamedCall, type StreamedUsage, trackUsage } from "./track-usage.ts";
-
-/** A lease of a call. `provider`: it is of the provider's own budget. */
-export interface ChargedLease extends TakenLease {
-  readonly provider: ProviderBucket | undefined;
-}
 
 /** A call that was let through, with what it holds. */
 interface Admission {
   readonly call: ModelCall;
   readonly entityId: string;
   readonly resource: string;
-  /** Empty: it passed uncounted. */
-  readonly leases: readonly ChargedLease[];
+  /** Undefined if the call passed uncounted. */
+  readonly taken: TakenLease | undefined;
   readonly estimated: TokenUsage;
   readonly amountsOf: (usage: TokenUsage) => Tokens;
   readonly limiter: Acquiring;
@@ -43,7 +39,12 @@ export class LimitedCall implements TrackableLease {
     this.signal = of.call.signal ?? NEVER;
   }
 
-  /** The provider has answered in one piece. Undefined: it did not say what the call used. */
+  /** Undefined if the call passed uncounted. */
+  get lease(): Lease | undefined {
+    return this.#of.taken?.lease;
+  }
+
+  /** The provider has answered in one piece. `usage` is undefined if it did not say what the call used. */
   async answered(usage: TokenUsage | undefined): Promise<void> {
     await this.#closeBy({ kind: "ended" }, "answered", usage ?? {});
   }
@@ -61,7 +62,7 @@ export class LimitedCall implements TrackableLease {
     await closeTracked(this, { end, work, totals });
   }
 
-  /** What it was estimated at. Of an estimate without any input, some is: a call that is abandoned costs its input. */
+  /** The estimate, with a part of it as input if it names none: a call that is abandoned costs its input. */
   #charged(): TokenUsage {
     const { estimated, call } = this.#of;
     const { input, cachedInput, cacheWrite } = estimated;
@@ -80,33 +81,37 @@ export class LimitedCall implements TrackableLease {
     return trackUsage(this, stream, { estimated, amountsOf, closed, ...reading });
   }
 
-  /** The provider has enough of it (429, 529). `toldMs`: when it wants to be asked again, if it says so. */
+  /** The provider throttles the caller. `toldMs`: how long it wants to be left alone, if it says so. */
   async throttled(toldMs: number | undefined): Promise<void> {
-    const { leases, drain, limiter } = this.#of;
-    await Promise.allSettled(
-      leases.map(({ lease, provider }) =>
-        provider === undefined ? lease.rollback() : drain.close(limiter, provider, lease, toldMs),
-      ),
-    );
+    const { taken, drain, limiter } = this.#of;
+    if (taken === undefined) return;
+    const { lease, provider } = taken;
+    const closed = provider === undefined ? lease.rollback() : drain.close(limiter, provider, lease, toldMs);
+    await closed.catch(() => {});
   }
 
-  /** Settles every lease by those of the totals that it was charged by. */
+  /** Settles each part of the lease by those of the totals that it was charged by. */
   async settle(totals?: Tokens): Promise<void> {
-    await this.#each(({ lease, measures }) => {
-      if (totals === undefined) return lease.settle();
-      return lease.settle(Object.fromEntries(measures.map((measure) => [measure, totals[measure] ?? 0])));
-    });
+    const { taken } = this.#of;
+    if (taken === undefined) return;
+    const { lease, measures, provider } = taken;
+    if (totals === undefined) return lease.settle();
+    const among = (charged: readonly string[]) =>
+      Object.fromEntries(charged.map((measure) => [measure, totals[measure] ?? 0]));
+    if (provider === undefined) return lease.settle(among(measures));
+    const { entityId, resource } = provider;
+    return lease.settle(among(measures), { also: [{ entityId, resource, consume: among(provider.measures) }] });
   }
 
   /** Gives everything back. */
   async rollback(): Promise<void> {
-    await this.#each(({ lease }) => lease.rollback());
+    await this.#of.taken?.lease.rollback();
   }
 
   #closing({ end, work, by, usage }: StreamedUsage): void {
     if (isGivenBack(work)) return;
-    const { leases, entityId, estimate, estimated, resource, call, drain, limiter } = this.#of;
-    if (work === "answered") for (const { provider } of leases) if (provider !== undefined) drain.answered(provider);
+    const { taken, entityId, estimate, estimated, resource, call, drain, limiter } = this.#of;
+    if (work === "answered" && taken?.provider !== undefined) drain.answered(taken.provider);
     if (by === "estimated") {
       const cause = new Error(`The provider of ${call.model} reported no usage.`);
       tellDegraded(limiter, { entityId, resource }, "other", "a call is charged as estimated", cause);
@@ -115,10 +120,47 @@ export class LimitedCall implements TrackableLease {
     const { outputMax } = call;
     estimate.settled({ resource, outputMax, estimated: outputTokens(estimated), actual: outputTokens(usage) });
   }
+}
 
-  /** All are tried; the first failure is thrown afterwards. */
-  async #each(change: (lease: ChargedLease) => Promise<void>): Promise<void> {
-    const done = await Promise.allSettled(this.#of.leases.map(change));
-    for (const one of done) if (one.status === "rejected") throw one.reason;
+/** The lease of a call, and the measures of the request that it was charged by. */
+export interface TakenLease {
+  readonly lease: Lease;
+  readonly measures: readonly string[];
+  /** The part of the provider's own budget, if there is one. */
+  readonly provider: (ProviderBucket & { readonly measures: readonly string[] }) | undefined;
+}
+
+/**
+ * Takes what is asked for, without the measures that no level counts: a key without a budget is not limited by one. Undefined: there are
+ * limits, and none of them counts a measure of the request.
+ */
+export async function takeCounted(
+  limiter: Acquiring,
+  request: AcquireRequest & { readonly consume: Tokens },
+  {
+    isShadow,
+    uncounted,
+    provider,
+  }: {
+    readonly isShadow: boolean;
+    readonly uncounted: Uncounted;
+    readonly provider: ProviderBucket | undefined;
+  },
+): Promise<TakenLease | undefined> {
+  const asked = leavingOut(request, uncounted);
+  try {
+    const lease = await limiter.acquire(isShadow ? inShadow(asked) : asked);
+    // A stream may outlast the hold of a service's lease.
+    lease.keep();
+    const named = Object.keys(request.consume);
+    const chargedTo = ({ consumed }: Pick<Lease, "consumed">) =>
+      named.filter((measure) => Object.hasOwn(consumed, measure));
+    // A lease of a service that could not be reached has no parts.
+    const isHeld = provider !== undefined && lease.parts.length > 1;
+    const measures = isHeld ? chargedTo(lease.part(provider)) : [];
+    return { lease, measures: chargedTo(lease), provider: isHeld ? { ...provider, measures } : undefined };
+  } catch (error) {
+    if (error instanceof ValidationError && error.code === "consume_empty") return undefined;
+    throw error;
   }
 }

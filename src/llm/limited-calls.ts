@@ -1,5 +1,6 @@
-import type { Tokens } from "../domain/charge/amounts.ts";
-import type { Uncounted } from "../domain/charge/leaving-out.ts";
+import type { Tokens, Uncounted } from "../domain/charge/amounts.ts";
+import type { Limit } from "../domain/limits/limit.ts";
+import { BoundedMap } from "../domain/names/bounded-map.ts";
 import {
   LimiterError,
   RateLimitExceeded,
@@ -7,20 +8,23 @@ import {
   ResourceDisabled,
   ValidationError,
 } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import { resourceOf } from "../domain/names/text-names.ts";
 import type { Acquiring } from "../engine/acquire/acquiring.ts";
-import type { AcquireRequest } from "../engine/acquire/request.ts";
 import { tellDegraded } from "../middleware/degraded.ts";
-import { type CheckedOptions, checkOptions, type LimitModelOptions, type ModelCallInfo } from "./adapter-options.ts";
-import { estimatedUsage } from "./estimated-usage.ts";
-import type { TokenUsage } from "./kinds.ts";
-import { type ChargedLease, LimitedCall } from "./limited-call.ts";
-import type { ModelCall } from "./model-call.ts";
-import { OwnLimits } from "./own-limits.ts";
-import { ProviderDrain } from "./provider-drain.ts";
-import { takeCounted } from "./take-counted.ts";
+import {
+  type CheckedOptions,
+  checkOptions,
+  type LimitModelOptions,
+  type ModelCall,
+  type ModelCallInfo,
+} from "./adapter-options.ts";
+import { estimateTokens, outputWithin } from "./estimate-tokens.ts";
+import { LimitedCall, type TakenLease, takeCounted } from "./limited-call.ts";
+import { checkUsage, decimalOf, type ExactWeights, type TokenUsage } from "./meter.ts";
+import { type ProviderBucket, ProviderDrain } from "./provider-drain.ts";
 
-/** What all adapters share: decides about calls of a model before they are sent. */
+/** Decides about calls of a model before they are sent, for every adapter. */
 export class LimitedCalls {
   readonly #options: CheckedOptions;
   readonly #ownLimits = new OwnLimits();
@@ -31,93 +35,63 @@ export class LimitedCalls {
     this.#options = checkOptions(options, adapter);
     this.#adapter = adapter;
     this.#drain = new ProviderDrain(this.#options.clampMaxMs);
-    // A limiter that could not be opened is told by each call; without a listener it would end the process before.
+    // Each call reports a limiter that could not be opened. Without a listener the rejection would end the process before.
     if (options.limiter instanceof Promise) options.limiter.catch(() => {});
   }
 
   /** Takes the leases of a call. Throws a `LimiterError` where it must not be sent; nothing is held then. */
   async begin(call: ModelCall): Promise<LimitedCall> {
-    const { limiter: given, weightsOf, count, estimate, outputDefault, provider, hasWeights } = this.#options;
-    const limiter = await given;
+    const { limiter: opening, weightsOf, count, estimate, outputDefault, provider, hasWeights } = this.#options;
+    const limiter = await opening;
     const { model, params } = call;
     const entityId = call.entityId ?? (await this.#chosen("entityId", this.#options.entityId, { model, params }));
     const resource = await this.#resource({ model, params });
     const isShadow = await this.#isShadow({ model, params });
+    const limits = () => this.#ownLimits.of(limiter, entityId, resource);
     const weights = await this.#asking("weights", async () => weightsOf(model));
     const estimated = await this.#asking("estimate", () =>
-      estimatedUsage({
-        ...{ call, resource, weights, estimate, outputDefault },
-        limits: () => this.#ownLimits.of(limiter, entityId, resource),
-      }),
+      estimateUsage({ call, resource, weights, estimate, outputDefault, limits }),
     );
     const amountsOf = (usage: TokenUsage) => count(usage, model);
     const consume = amountsOf(estimated);
-    // Default weights are nobody's word for a limit on them.
+    // With default weights the caller has not said that a limit must count them.
     const own: TakenFrom = { entityId, resource, consume, uncounted: hasWeights ? "report" : "ignore" };
-    // A provider counts what it counts; what else a call costs is the tenant's.
-    const ofProvider: TakenFrom | undefined = provider && {
-      ...{ entityId: provider.entityId, resource: provider.resource ?? resource, consume },
-      uncounted: "ignore",
-    };
-    const leases = await this.#take(limiter, own, ofProvider, { call, isShadow });
+    const ofProvider = provider && { entityId: provider.entityId, resource: provider.resource ?? resource };
+    const taken = await this.#take(limiter, own, ofProvider, { call, isShadow });
     if (call.signal?.aborted) {
-      await givenBack(leases);
+      // The lease publishes what it could not give back, and that counts as used.
+      await taken?.lease.rollback().catch(() => {});
       throw call.signal.reason;
     }
-    return new LimitedCall({
-      ...{ call, entityId, resource, leases, estimated, amountsOf, limiter, estimate },
-      drain: this.#drain,
-    });
+    const drain = this.#drain;
+    return new LimitedCall({ call, entityId, resource, taken, estimated, amountsOf, limiter, estimate, drain });
   }
 
-  /** The tenant's lease, then the provider's: both or none. */
+  /** Takes of the tenant's limits and of the provider's, of both or of none. Undefined: the call is let through, and nothing is charged for it. */
   async #take(
     limiter: Acquiring,
-    own: TakenFrom,
-    ofProvider: TakenFrom | undefined,
-    how: Attempt,
-  ): Promise<readonly ChargedLease[]> {
-    const first = await this.#takeOne(limiter, own, how);
-    if (ofProvider === undefined || first === "passed") return first === "passed" ? [] : first;
-    let second: readonly ChargedLease[] | "passed";
-    try {
-      second = await this.#takeOne(limiter, ofProvider, how);
-    } catch (error) {
-      await givenBack(first);
-      throw error;
-    }
-    if (second !== "passed") return [...first, ...second.map((one) => ({ ...one, provider: ofProvider }))];
-    await givenBack(first);
-    return [];
-  }
-
-  /** `"passed"`: the call is let through, and nothing is charged for it. */
-  async #takeOne(
-    limiter: Acquiring,
     { entityId, resource, consume, uncounted }: TakenFrom,
+    provider: ProviderBucket | undefined,
     { call: { signal }, isShadow }: Attempt,
-  ): Promise<readonly ChargedLease[] | "passed"> {
+  ): Promise<TakenLease | undefined> {
     const { wait, onUnavailable, leavePercent } = this.#options;
-    const request: AcquireRequest & { readonly consume: Tokens } = {
-      ...{ entityId, resource, consume },
-      ...(leavePercent === undefined ? {} : { leavePercent }),
-      ...(wait === undefined || isShadow ? {} : { wait }),
-      ...(signal === undefined ? {} : { signal }),
-    };
+    const waiting = isShadow ? undefined : wait;
+    // Measures that the provider's limits do not count are charged to the tenant alone.
+    const also = provider && [{ ...provider, consume }];
+    const request = given({ entityId, resource, consume, also, leavePercent, wait: waiting, signal });
     try {
-      const taken = await takeCounted(limiter, request, { isShadow, uncounted });
-      if (taken === undefined) return [];
-      const { degraded } = taken.lease;
-      if (degraded === false || onUnavailable !== "block" || isShadow) return [{ ...taken, provider: undefined }];
-      await givenBack([taken]);
+      const taken = await takeCounted(limiter, request, { isShadow, uncounted, provider });
+      const degraded = taken?.lease.degraded ?? false;
+      if (degraded === false || onUnavailable !== "block" || isShadow) return taken;
+      await taken?.lease.rollback().catch(() => {});
       throw new RateLimiterUnavailable(
         `The store could not count the call of ${entityId} on ${resource}: ${degraded}.`,
       );
     } catch (error) {
-      if (isShadow && isRefusal(error)) return "passed";
+      if (isShadow && isRefusal(error)) return undefined;
       if (!(error instanceof RateLimiterUnavailable) || (!isShadow && onUnavailable !== "allow")) throw error;
       tellDegraded(limiter, request, "other", "a call passed uncounted", error);
-      return "passed";
+      return undefined;
     }
   }
 
@@ -144,7 +118,7 @@ export class LimitedCalls {
     return typeof chosen === "function" ? this.#asking(name, async () => chosen(info)) : chosen;
   }
 
-  /** What a function of the options throws is told as its own mistake: clients would take it for a broken connection. */
+  /** An error that a function of the options throws gets a code of its own: clients would take it for a broken connection. */
   async #asking<Value>(name: string, ask: () => Promise<Value>): Promise<Value> {
     try {
       return await ask();
@@ -168,13 +142,76 @@ interface Attempt {
   readonly isShadow: boolean;
 }
 
-/** What shadow mode lets pass: a decision about the call, not a mistake in it. */
+/** Shadow mode lets these pass: they are decisions about the call, not mistakes in it. */
 function isRefusal(error: unknown): boolean {
   if (error instanceof RateLimitExceeded || error instanceof ResourceDisabled) return true;
   return error instanceof ValidationError && error.code === "amount_above_capacity";
 }
 
-async function givenBack(leases: readonly Pick<ChargedLease, "lease">[]): Promise<void> {
-  // What could not be given back was published by the lease, and counts as used.
-  await Promise.allSettled(leases.map(({ lease }) => lease.rollback()));
+const WHOLE = decimalOf(1);
+
+/** The facts by which the usage of a call is estimated. */
+interface Estimating {
+  readonly call: ModelCall;
+  readonly resource: string;
+  readonly weights: readonly ExactWeights[];
+  readonly estimate: LimitModelOptions["estimate"];
+  readonly outputDefault: number;
+  /** Reads the limits of the entity on the resource. */
+  readonly limits: () => Promise<readonly Limit[]>;
+}
+
+/** Estimates what a call is charged before it is sent, by kind; `requests` is 1. */
+async function estimateUsage(about: Estimating): Promise<TokenUsage> {
+  const { call, resource, weights, estimate, outputDefault, limits: read } = about;
+  if (typeof estimate === "function") {
+    const usage = await estimate(call.params);
+    checkUsage(usage);
+    return { requests: 1, ...usage };
+  }
+  const besides: TokenUsage = { requests: 1, input: estimateTokens(call.params) };
+  if (call.output === "none") return { ...besides, output: 0 };
+  const limits = await read();
+  const { outputMax } = call;
+  const most = outputWithin({ limits, weights, besides, share: WHOLE });
+  const plainOutput = Math.min(outputMax ?? outputDefault, most);
+  const output = estimate?.outputFor({ resource, weights, limits, outputMax, plainOutput }) ?? plainOutput;
+  return { ...besides, output };
+}
+
+/** Limits are remembered for this long, in ms. Only estimates use them, so a change need not be seen at once. */
+const REMEMBERED_MS = 60_000;
+const KEYS_MAX = 1_000;
+
+/** The limits of entities on resources, for estimates. They are remembered, so that a call costs no read. */
+class OwnLimits {
+  #known = new BoundedMap<readonly Limit[]>(KEYS_MAX);
+  #forgetting: ReturnType<typeof setTimeout> | undefined;
+
+  /** Returns none if they cannot be read. A token without the right is remembered; the take reports an outage. */
+  async of(limiter: Acquiring, entityId: string, resource: string): Promise<readonly Limit[]> {
+    const key = JSON.stringify([entityId, resource]);
+    const known = this.#known.get(key);
+    if (known !== undefined) return known;
+    try {
+      const { limits } = await limiter.resolveLimits(entityId, resource);
+      this.#remember(key, limits);
+      return limits;
+    } catch (error) {
+      if (!(error instanceof RateLimiterUnavailable)) this.#remember(key, []);
+      return [];
+    }
+  }
+
+  #remember(key: string, limits: readonly Limit[]): void {
+    this.#known.set(key, limits);
+    if (this.#forgetting !== undefined) return;
+    const timer = setTimeout(() => {
+      this.#known = new BoundedMap(KEYS_MAX);
+      this.#forgetting = undefined;
+    }, REMEMBERED_MS);
+    // The timer must not keep the process alive. In browsers and workers it is a number, which has no `unref`.
+    (timer as { unref?(): void }).unref?.();
+    this.#forgetting = timer;
+  }
 }

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../test/properties.ts";
 import { ValidationError } from "../domain/names/errors.ts";
-import { TOKEN_KINDS, type TokenUsage } from "./kinds.ts";
-import { meter, type Weights } from "./meter.ts";
+import { meter, TOKEN_KINDS, type TokenUsage, type Weights } from "./meter.ts";
 
 const refusedWith = (code: string, message: RegExp) => (error: unknown) =>
   error instanceof ValidationError && error.code === code && message.test(error.message);

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../test/properties.ts";
 import { ValidationError } from "../domain/names/errors.ts";
-import type { LiteLLMMap } from "./litellm-prices.ts";
 import { meter } from "./meter.ts";
-import { type PriceListOptions, priceList } from "./prices.ts";
+import { type LiteLLMMap, type PriceListOptions, priceList } from "./prices.ts";
 
 const ASOF = "2026-11-01";
 const MINI = { input: 0.25, cachedInput: 0.025, output: 2 };

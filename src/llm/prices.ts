@@ -1,13 +1,11 @@
 import { ValidationError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import { shown } from "../domain/names/names.ts";
-import { checkKind, type TokenKind, type TokenUsage } from "./kinds.ts";
-import { type LiteLLMMap, pricesOfLiteLLM } from "./litellm-prices.ts";
-import { type KindWeights, meter } from "./meter.ts";
-import { listedModel } from "./model-names.ts";
-import type { ModelPrice } from "./model-price.ts";
+import { checkKind, decimalOf, type KindWeights, meter, type TokenKind, type TokenUsage, timesTenTo } from "./meter.ts";
+import { isRecord } from "./wire-fields.ts";
 
-/** What `priceList` takes. */
+/** The options of `priceList`. */
 export interface PriceListOptions {
   /** The day that the prices are of, `YYYY-MM-DD`. */
   readonly asOf: string;
@@ -21,17 +19,31 @@ export interface PriceListOptions {
 export interface PriceList {
   /** The day that the prices are of. */
   readonly asOf: string;
-  /** How many entries of a foreign list were no models with a price for input and output. 0 for one's own. */
+  /** The number of entries of a foreign list that were no models with a price for input and output. 0 for one's own. */
   readonly leftOut: number;
   /** The names of the models that have a price. */
   readonly models: readonly string[];
   /**
-   * What a token of each kind costs in micro-dollars, which is dollars a million tokens. A function on its own: pass it
+   * The cost of a token of each kind in micro-dollars, which is dollars a million tokens. A function on its own: pass it
    * as `weights: { usd: prices.weights }`. Throws `price_missing` for a model without a price.
    */
   readonly weights: (model: string) => KindWeights;
-  /** What a usage costs in micro-dollars, exact and rounded up once. Throws `price_missing` for a model without a price. */
+  /** The cost of a usage in micro-dollars, exact and rounded up once. Throws `price_missing` for a model without a price. */
   readonly cost: (model: string, usage: TokenUsage) => number;
+}
+
+/** The prices of a model in US dollars a million tokens, by kind. */
+export interface ModelPrice {
+  /** Input that is neither read from a cache nor written to one. */
+  readonly input: number;
+  /** Input that is read from a cache. Default: as `input`. */
+  readonly cachedInput?: number;
+  /** Input that is written to a cache. Default: as `input`. */
+  readonly cacheWrite?: number;
+  /** Output without reasoning. */
+  readonly output: number;
+  /** Reasoning. Default: as `output`. */
+  readonly reasoning?: number;
 }
 
 /** Makes price lists. */
@@ -66,19 +78,15 @@ export const priceList: PriceListMaker = Object.assign(
   (options: PriceListOptions): PriceList => {
     const { asOf, models, default: other } = OPTIONS.check(options, "The options of priceList");
     checkDate(asOf);
+    if (!isRecord(models)) {
+      const wanted = "give an object of prices by the name of the model";
+      throw invalid(`The models of a price list are ${shown(models)}; ${wanted}.`);
+    }
     const weights = new Map(
-      Object.entries(checkModels(models)).map(([name, price]) => [
-        name,
-        givenWeights(`The price of ${shown(name)}`, price),
-      ]),
+      Object.entries(models).map(([name, price]) => [name, givenWeights(`The price of ${shown(name)}`, price)]),
     );
-    const isDefault = other !== undefined;
-    return listOf({
-      asOf,
-      weights,
-      other: isDefault ? givenWeights("The default price", other) : undefined,
-      leftOut: 0,
-    });
+    const byDefault = other === undefined ? undefined : givenWeights("The default price", other);
+    return listOf({ asOf, weights, other: byDefault, leftOut: 0 });
   },
   {
     fromLiteLLM(json: LiteLLMMap, options: LiteLLMOptions): PriceList {
@@ -96,10 +104,13 @@ export const priceList: PriceListMaker = Object.assign(
 /** Every kind of token that has a price. */
 type PricedKind = Exclude<TokenKind, "requests">;
 
-/** Of each kind, whether it must be given, and else which kind's price it has. */
+/** The kind whose price each kind has if it is left out; undefined: it must be given. */
 const OTHERWISE: Readonly<Record<PricedKind, PricedKind | undefined>> = {
-  ...{ input: undefined, cachedInput: "input", cacheWrite: "input" },
-  ...{ output: undefined, reasoning: "output" },
+  input: undefined,
+  cachedInput: "input",
+  cacheWrite: "input",
+  output: undefined,
+  reasoning: "output",
 };
 
 interface Listed {
@@ -122,7 +133,9 @@ function listOf({ asOf, weights, other, leftOut }: Listed): PriceList {
   };
   const count = meter({ usd: weightsFor });
   return Object.freeze({
-    ...{ asOf, leftOut, models: Object.freeze([...weights.keys()]) },
+    asOf,
+    leftOut,
+    models: Object.freeze([...weights.keys()]),
     weights: weightsFor,
     cost: (model: string, usage: TokenUsage) => count(usage, model).usd as number,
   });
@@ -131,7 +144,7 @@ function listOf({ asOf, weights, other, leftOut }: Listed): PriceList {
 /** No model costs less than this a million tokens, and none more a token. */
 const PRICE_MIN_USD = 0.001;
 
-/** The weights of a price that somebody wrote, who may have copied what one token costs. */
+/** Reads a price that a person wrote, who may have copied what one token costs. */
 function givenWeights(what: string, price: ModelPrice): KindWeights {
   const weights = weightsOf(what, price);
   const most = Math.max(...Object.values(weights));
@@ -144,7 +157,7 @@ function givenWeights(what: string, price: ModelPrice): KindWeights {
 
 /** Dollars a million tokens are micro-dollars a token. */
 function weightsOf(what: string, price: ModelPrice): Record<PricedKind, number> {
-  if (typeof price !== "object" || price === null || Array.isArray(price)) {
+  if (!isRecord(price)) {
     throw invalid(`${what} is ${shown(price)}; give { input, output } in US dollars a million tokens.`);
   }
   for (const kind of Object.keys(price)) {
@@ -153,19 +166,14 @@ function weightsOf(what: string, price: ModelPrice): Record<PricedKind, number> 
   }
   const entries = (Object.keys(OTHERWISE) as PricedKind[]).map((kind) => {
     const otherwise = OTHERWISE[kind];
-    const given = price[kind] === undefined && otherwise !== undefined ? price[otherwise] : price[kind];
-    if (given === undefined && otherwise === undefined) {
+    const usd = price[kind] === undefined && otherwise !== undefined ? price[otherwise] : price[kind];
+    if (usd === undefined && otherwise === undefined) {
       throw invalid(`${what} has none for ${kind}; give at least input and output, 0 where it is free.`);
     }
-    if (typeof given === "number" && Number.isFinite(given) && given >= 0) return [kind, given] as const;
-    throw invalid(`${what} for ${kind} is ${shown(given)}; give US dollars a million tokens, 0 or more.`);
+    if (typeof usd === "number" && Number.isFinite(usd) && usd >= 0) return [kind, usd] as const;
+    throw invalid(`${what} for ${kind} is ${shown(usd)}; give US dollars a million tokens, 0 or more.`);
   });
   return Object.freeze(Object.fromEntries(entries) as Record<PricedKind, number>);
-}
-
-function checkModels(models: PriceListOptions["models"]): PriceListOptions["models"] {
-  if (typeof models === "object" && models !== null && !Array.isArray(models)) return models;
-  throw invalid(`The models of a price list are ${shown(models)}; give an object of prices by the name of the model.`);
 }
 
 function checkDate(asOf: string): void {
@@ -176,6 +184,83 @@ function checkDate(asOf: string): void {
   throw invalid(`asOf of a price list is ${shown(asOf)}; give the day that the prices are of, as "2026-11-01".`);
 }
 
-function invalid(message: string): ValidationError {
-  return new ValidationError("price_invalid", message);
+function invalid(message: string, cause?: unknown): ValidationError {
+  return new ValidationError("price_invalid", message, given({ cause }));
+}
+
+/** The map that LiteLLM publishes: an entry for each model, as parsed from JSON or as its text. */
+export type LiteLLMMap = Readonly<Record<string, unknown>> | string;
+
+/** These entries of the map are no models. */
+const NO_MODELS: ReadonlySet<string> = new Set(["sample_spec", "fallback_generalizations"]);
+
+/** Models that are priced by tokens in and out; others are priced by image, second, page or query. */
+const MODES: ReadonlySet<unknown> = new Set(["chat", "completion", "responses", "embedding"]);
+
+/** The field of each kind, in US dollars a token. Prices by length, tier and retention are ignored. */
+const FIELDS = {
+  input: "input_cost_per_token",
+  cachedInput: "cache_read_input_token_cost",
+  cacheWrite: "cache_creation_input_token_cost",
+  output: "output_cost_per_token",
+  reasoning: "output_cost_per_reasoning_token",
+} as const satisfies Readonly<Record<keyof ModelPrice, string>>;
+
+/** Reads the prices of the map's models in US dollars a million tokens, and counts the entries that have none. */
+function pricesOfLiteLLM(json: LiteLLMMap): {
+  readonly models: ReadonlyMap<string, ModelPrice>;
+  readonly leftOut: number;
+} {
+  const models = new Map<string, ModelPrice>();
+  let leftOut = 0;
+  for (const [name, entry] of Object.entries(objectOf(json))) {
+    if (NO_MODELS.has(name)) continue;
+    const price = priceOf(entry);
+    if (price === undefined) leftOut++;
+    else models.set(name, price);
+  }
+  return { models, leftOut };
+}
+
+function priceOf(entry: unknown): ModelPrice | undefined {
+  if (typeof entry !== "object" || entry === null) return undefined;
+  const fields = entry as Readonly<Record<string, unknown>>;
+  if (!MODES.has(fields.mode)) return undefined;
+  const price: Record<string, number> = {};
+  for (const [kind, field] of Object.entries(FIELDS)) {
+    const perToken = fields[field];
+    // An absent price falls back to that of another kind; a value that is no price must not.
+    if (perToken === undefined || perToken === null) continue;
+    if (typeof perToken !== "number" || !Number.isFinite(perToken) || perToken < 0) return undefined;
+    price[kind] = timesTenTo(decimalOf(perToken), 6);
+  }
+  const { input, output } = price;
+  return input === undefined || output === undefined ? undefined : { ...price, input, output };
+}
+
+function objectOf(json: LiteLLMMap): Readonly<Record<string, unknown>> {
+  let map: unknown = json;
+  try {
+    if (typeof json === "string") map = JSON.parse(json);
+  } catch (cause) {
+    throw invalid(`LiteLLM's map is no JSON: ${String(cause)}; give the whole file.`, cause);
+  }
+  if (isRecord(map)) return map;
+  throw invalid(`LiteLLM's map is ${shown(map)}; give the object of model_prices_and_context_window.json.`);
+}
+
+// A date, a version, `latest` or `preview` after `-`, `@` or `:` names the same model as the listed name before it. A bare small number
+// after a dash does not: `claude-opus-4-5` is another model than `claude-opus-4`, at another price.
+const DATE = String.raw`\d{4}-?\d{2}-?\d{2}|\d{2}-\d{2}|\d{2}-\d{4}|\d{4}`;
+const VERSION = String.raw`v\d{1,3}(?:\.\d{1,3}){0,2}|\d{1,3}(?:\.\d{1,3}){1,2}|\d{3}`;
+const SUFFIX = new RegExp(String.raw`^(?:[-@:](?:${DATE}|latest|preview|${VERSION})|[@:]\d{1,3})+$`);
+
+/** Finds the listed model that a name stands for: the name itself, or the longest listed one before such a suffix. */
+function listedModel(model: string, listed: ReadonlyMap<string, unknown>): string | undefined {
+  if (listed.has(model)) return model;
+  for (let end = model.length - 1; end > 0; end--) {
+    const name = model.slice(0, end);
+    if (listed.has(name) && SUFFIX.test(model.slice(end))) return name;
+  }
+  return undefined;
 }

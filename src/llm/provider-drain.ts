@@ -1,58 +1,60 @@
-import type { Tokens } from "../domain/charge/amounts.ts";
-import { measureOf } from "../domain/charge/measures.ts";
+import { measureOf, type Tokens } from "../domain/charge/amounts.ts";
 import type { Limit } from "../domain/limits/limit.ts";
 import { BoundedMap } from "../domain/names/bounded-map.ts";
 import { resourceOf } from "../domain/names/text-names.ts";
 import type { Acquiring } from "../engine/acquire/acquiring.ts";
 import type { Lease } from "../engine/lease/lease.ts";
 
-/** Where a provider's own budget is kept. */
+/** The bucket of a provider's own budget. */
 export interface ProviderBucket {
   readonly entityId: string;
   readonly resource: string;
 }
 
-/** What a provider is waited for without a `retry-after`, at first, in ms; doubled each time. */
+/** The first wait for a provider that sends no `retry-after`, in ms; it doubles each time. */
 const BACKOFF_FIRST_MS = 1_000;
 const BUCKETS_MAX = 1_000;
 
-/** Waits that are not twice as long as another are drained for once in this time, whichever process comes first. */
+/** One process drains a bucket in this time; a wait that is twice as long is drained for again. */
 const ONCE: readonly Limit[] = [
-  // As a value: the makers would be a fifth of an adapter.
+  // Written as a value: the makers of limits would be a fifth of an adapter's bundle.
   { name: "drains", capacity: 1, refillAmount: 0, refillPeriodMs: 1_000, resetAfterMs: 1_000 },
 ];
 
 /**
- * Empties the bucket of a provider that answers 429, so far that it holds nothing until the time has passed. Every process on the
- * store sees it, it refills by itself, and a bucket that is emptier stays as it is.
+ * Empties the bucket of a provider that answers 429, so far that it holds nothing until the wait is over. Every process on the store
+ * sees it, the bucket refills by itself, and one that is emptier stays as it is.
  */
 export class ProviderDrain {
   readonly #clampMaxMs: number;
   readonly #backoffMs = new BoundedMap<number>(BUCKETS_MAX);
-  /** One at a time for each bucket: each looks at what the one before has left. */
+  /** One drain at a time for each bucket, because each reads what the one before has left. */
   readonly #underWay = new Map<string, Promise<void>>();
 
   constructor(clampMaxMs: number) {
     this.#clampMaxMs = clampMaxMs;
   }
 
-  /** The provider has answered: the next 429 without a time begins anew. */
+  /** The provider has answered, so the next 429 without a time starts at the first wait. */
   answered(bucket: ProviderBucket): void {
     if (this.#backoffMs.get(keyOf(bucket)) !== undefined) this.#backoffMs.set(keyOf(bucket), 0);
   }
 
   /**
-   * Closes the lease of a call that the provider refused: what it held is given back, and what empties the bucket is kept.
-   * `toldMs` is what the provider said, or undefined.
+   * Closes the lease of a call that the provider refused. Its part of the provider keeps the tokens that empty the bucket; the rest is
+   * given back.
+   * `toldMs`: the wait that the provider asked for, or undefined.
    */
   close(limiter: Acquiring, bucket: ProviderBucket, lease: Lease, toldMs: number | undefined): Promise<void> {
     const key = keyOf(bucket);
     const waitMs = Math.min(this.#clampMaxMs, toldMs ?? this.#nextBackoffMs(key));
     const before = this.#underWay.get(key) ?? Promise.resolve();
     const closed = before.then(async () => {
-      const isFirst = await comesFirst(limiter, bucket, waitMs);
+      const isFirst = await winsDrain(limiter, bucket, waitMs);
       const drained = await drainTotals(limiter, bucket, lease, { waitMs, isFirst }).catch(() => undefined);
-      await (drained === undefined ? lease.rollback() : lease.settle(drained));
+      if (drained === undefined) return lease.rollback();
+      const { entityId, resource } = bucket;
+      await lease.settle(nothingOf(lease), { also: [{ entityId, resource, consume: drained }] });
     });
     const over = closed
       .catch(() => {})
@@ -72,46 +74,44 @@ export class ProviderDrain {
 }
 
 /**
- * Whether this process is the one that drains. Several that meet a 429 at the same time would each take what they all saw, and the
- * bucket would be empty for as many times as long. So they take one token between them, of a bucket beside the provider's.
+ * Decides whether this process drains. Several processes that get a 429 at the same time would each take what they all saw, and the bucket
+ * would be empty for as many times as long. So they compete for one token of a bucket beside the provider's.
  */
-async function comesFirst(
-  limiter: Acquiring,
-  { entityId, resource }: ProviderBucket,
-  waitMs: number,
-): Promise<boolean> {
+async function winsDrain(limiter: Acquiring, { entityId, resource }: ProviderBucket, waitMs: number): Promise<boolean> {
   try {
-    // One for waits of 1 to 2 s, one for 2 to 4 s, and so on: a longer one is not kept from it by a shorter.
+    // One token for waits of 1 to 2 s, one for 2 to 4 s, and so on: a shorter wait does not prevent a longer one.
     const longest = 2 ** Math.ceil(Math.log2(Math.max(1, waitMs / 1_000)));
     const outcome = await limiter.tryAcquire({
-      ...{ entityId, resource: resourceOf(`drain:${longest}s:${resource}`), limits: ONCE },
+      entityId,
+      resource: resourceOf(`drain:${longest}s:${resource}`),
+      limits: ONCE,
       consume: { drains: 1, requests: 0 },
     });
     if (outcome.ok) await outcome.lease.settle();
     return outcome.ok;
   } catch {
-    // A client whose token may not bring limits, say: too long a wait is better than calls that the provider refuses.
+    // A client's token may not be allowed to bring limits. A wait that is too long is better than calls that the provider refuses.
     return true;
   }
 }
 
 interface Draining {
   readonly waitMs: number;
-  /** Otherwise another drains, and this lease only keeps what the other has seen as taken. */
+  /** False: another process drains, and this lease keeps only what the other has seen as taken. */
   readonly isFirst: boolean;
 }
 
-/** What the lease is to come to by measure, so that the bucket is empty for so long. Undefined: there is nothing that drips. */
+/** Computes the totals of the lease that keep the bucket empty for the wait. Undefined: no limit drips. */
 async function drainTotals(
   limiter: Acquiring,
   { entityId, resource }: ProviderBucket,
   lease: Lease,
   { waitMs, isFirst }: Draining,
 ): Promise<Tokens | undefined> {
-  const held = lease.consumed;
+  const held = lease.part({ entityId, resource }).consumed;
   const { limits } = await limiter.resolveLimits(entityId, resource);
-  const nothing = Object.fromEntries(Object.keys(held).map((measure) => [measure, 0]));
-  // What it holds now: others have taken from it since the call was sent.
+  const nothing = nothingOf({ consumed: held });
+  // Read the level again: others have taken from the bucket since the call was sent.
   const outcome = await limiter.tryAcquire({ entityId, resource, consume: { requests: 0, ...nothing } });
   const levels: readonly Level[] = outcome.ok ? outcome.lease.remaining : outcome.statuses;
   if (outcome.ok) await outcome.lease.rollback();
@@ -126,6 +126,11 @@ async function drainTotals(
   return isDrained ? totals : undefined;
 }
 
+/** Totals of 0 of everything that was charged. */
+function nothingOf({ consumed }: Pick<Lease, "consumed">): Readonly<Record<string, number>> {
+  return Object.fromEntries(Object.keys(consumed).map((measure) => [measure, 0]));
+}
+
 interface Level {
   readonly entityId: string;
   readonly resource: string;
@@ -136,14 +141,14 @@ interface Level {
 
 interface Drained extends ProviderBucket {
   readonly measure: string;
-  /** What the lease holds of it, and would give back. */
+  /** The lease holds this much of the measure, and would give it back. */
   readonly amount: number;
   readonly waitMs: number;
 }
 
 /**
- * What must be taken of a measure so that its limit holds nothing until the time has passed. Undefined where a quota, or another
- * level, counts it as well: that would be charged for good.
+ * Computes how much of a measure must be taken so that its limit holds nothing until the wait is over. Undefined if a quota or another
+ * level counts it as well: that one would be charged for good.
  */
 function shortage(
   limits: readonly Limit[],

@@ -1,15 +1,15 @@
-/** An answer that nobody asks for a chunk of for so long is read ahead, so that its call ends when the provider has ended it. */
+/** An answer whose reader asks for no chunk in this time is read ahead, so that its call ends when the provider has ended it. */
 const UNREAD_MS = 1_000;
 
-/** What is read ahead waits in memory; no more is read than this. */
+/** At most this much is read ahead; it waits in memory. */
 const AHEAD_MAX = 16_000_000;
 
-/** An answer that has not ended and that nobody reads for so long is left. */
+/** An answer that has not ended is cancelled if it is not read for this long. */
 const LEFT_MS = 600_000;
 
 /**
- * The same stream, which has an end even if nobody reads it: a caller may want the status alone, or forget the answer. Its lease would be
- * held for ever otherwise. `sizeOf` is what a chunk takes of memory, about.
+ * Passes a stream on and makes sure that it ends, even if it is not read: a caller may want the status alone, or forget the answer, and
+ * its lease would be held for ever. `sizeOf` is about what a chunk takes of memory.
  */
 export function readAhead<Chunk>(
   source: ReadableStream<Chunk>,
@@ -23,7 +23,7 @@ export function readAhead<Chunk>(
   const after = (ms: number, then: () => void) => {
     clearTimeout(timer);
     timer = setTimeout(then, ms);
-    // It must not keep the process alive. Browsers and workers answer a number, which has no `unref`.
+    // The timer must not keep the process alive. In browsers and workers it is a number, which has no `unref`.
     (timer as { unref?(): void }).unref?.();
   };
   const readOne = async () => {
@@ -37,7 +37,7 @@ export function readAhead<Chunk>(
       controller.error(error);
     }
   };
-  /** One at a time, whoever asks for it. */
+  /** Reads one chunk at a time, for the reader and for reading ahead. */
   const next = () => {
     step ??= readOne().finally(() => {
       step = undefined;
@@ -45,15 +45,15 @@ export function readAhead<Chunk>(
     return step;
   };
   const waiting = () => -(controller.desiredSize ?? 0);
-  const leaveUnlessRead = (before: number) =>
+  const cancelUnlessRead = (before: number) =>
     after(LEFT_MS, () => {
-      if (waiting() < before) return leaveUnlessRead(waiting());
+      if (waiting() < before) return cancelUnlessRead(waiting());
       hasEnded = true;
       controller.error(new Error(`The answer was not read for ${LEFT_MS / 60_000} minutes, so it was left.`));
       reader.cancel().catch(() => {});
     });
   const goAhead = async () => {
-    leaveUnlessRead(waiting());
+    cancelUnlessRead(waiting());
     while (!hasEnded && waiting() < AHEAD_MAX) await next();
     if (hasEnded) clearTimeout(timer);
   };

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { TokenUsage } from "./kinds.ts";
-import { meter } from "./meter.ts";
+import { meter, type TokenUsage } from "./meter.ts";
 import { type StreamedUsage, trackUsage } from "./track-usage.ts";
 
 interface Chunk {
@@ -75,7 +74,7 @@ test("a call that is left early is settled by the estimated input and the text t
 test("a call that is left early is settled by the usage that was reported so far", async () => {
   const chunks = [{ usage: { input: 90, cachedInput: 20, output: 1 } }, ...TEXTS];
   assert.deepEqual((await streamed(chunks, 2)).settled, { tpm: 111 });
-  // Of the kinds that are not reported yet, what came is counted.
+  // Kinds that are not reported yet are counted by what came.
   const onlyInput = [{ usage: { input: 90 } }, ...TEXTS];
   const { settled, by } = await streamed(onlyInput, 3);
   assert.deepEqual([settled, by], [{ tpm: 93 }, "counted"]);

@@ -1,38 +1,37 @@
 import type { Tokens } from "../domain/charge/amounts.ts";
-import { closeTracked, type TrackableLease } from "../engine/lease/track.ts";
-import { type StreamEnd, trackedStream } from "../engine/lease/tracked-stream.ts";
+import { closeTracked, type StreamEnd, type TrackableLease, trackedStream } from "../engine/lease/track.ts";
 import type { WorkEnd } from "../engine/lease/work-end.ts";
 import { tokensOfCharacters } from "./estimate-tokens.ts";
-import { outputTokens, type TokenUsage } from "./kinds.ts";
+import { outputTokens, type TokenUsage } from "./meter.ts";
 
-/** What a streamed call came to, and how that is known. */
+/** The usage of a streamed call, and how it is known. */
 export interface StreamedUsage {
   readonly end: StreamEnd;
   /** `failed`: the provider answered an error and nothing else. */
   readonly work: WorkEnd;
-  /** By kind; where neither was reported nor counted, what was estimated. */
+  /** The usage by kind; the estimate if it was neither reported nor counted. */
   readonly usage: TokenUsage;
-  /** `reported`: input and output as the provider says. `counted`: in part by the text that came. `estimated`: the stream ended and said nothing. */
+  /** `reported`: the provider said input and output. `counted`: partly by the text that came. `estimated`: the stream ended without a usage. */
   readonly by: "reported" | "counted" | "estimated";
 }
 
 /** A streamed call of a model. */
 export interface StreamedCall<Chunk> {
-  /** What the call was estimated at, and charged. */
+  /** The estimate that the call was charged. */
   readonly estimated: TokenUsage;
-  /** What the call has come to in total by kind, as far as the chunk tells. The last number of each kind counts. */
+  /** Reads the call's totals by kind from a chunk, as far as it has them. The last number of each kind counts. */
   readonly usageOf: (chunk: Chunk) => TokenUsage | undefined;
-  /** The text of a chunk that the model has written, reasoning too; counted where the stream is left before its usage is told. */
+  /** Reads the model's text from a chunk, reasoning included. It is counted if the stream is left before its usage is known. */
   readonly outputOf: (chunk: Chunk) => string | undefined;
-  /** Whether the chunk is the last that matters. A reader that leaves after it has read to the end. */
+  /** True for the last chunk that matters: a reader that leaves after it has read to the end. */
   readonly isEnd?: (chunk: Chunk) => boolean;
-  /** Whether the chunk says that the provider has failed. */
+  /** True if the chunk says that the provider has failed. */
   readonly isError?: (chunk: Chunk) => boolean;
-  /** Whether the answer is not streamed: its text is more than what the model wrote, and counts for no more output than was estimated. */
+  /** True if the answer is not streamed. Its text is more than the model wrote, so it counts for no more output than was estimated. */
   readonly isWhole?: boolean;
-  /** What a usage comes to by measure: the same function that the estimate was charged by. */
+  /** Converts a usage to amounts by measure, as for the estimate. */
   readonly amountsOf: (usage: TokenUsage) => Tokens;
-  /** Once, before the lease is settled. */
+  /** Called once, before the lease is settled. */
   readonly closed: (streamed: StreamedUsage) => void;
 }
 
@@ -72,10 +71,8 @@ export function trackUsage<Chunk>(
         const work: WorkEnd = hasFailed && !isAnswered ? "failed" : end.kind === "ended" ? "answered" : "abandoned";
         const streamed = { end, work, ...bestKnown({ end, estimated, reported, characters, isWhole }) };
         closed(streamed);
-        await closeTracked(lease, {
-          ...{ end, work },
-          totals: streamed.by === "estimated" ? {} : amountsOf(streamed.usage),
-        });
+        const totals = streamed.by === "estimated" ? {} : amountsOf(streamed.usage);
+        await closeTracked(lease, { end, work, totals });
       },
     },
   });
@@ -85,21 +82,16 @@ interface Known {
   readonly end: StreamEnd;
   readonly estimated: TokenUsage;
   readonly reported: TokenUsage;
-  /** Of the text that came. */
+  /** The length of the text that came. */
   readonly characters: number;
   readonly isWhole: boolean;
 }
 
-/** What a call came to, as well as it is known: input and output each as reported, else the estimated input and the text that came. */
-export function bestKnown({
-  end,
-  estimated,
-  reported,
-  characters,
-  isWhole,
-}: Known): Pick<StreamedUsage, "usage" | "by"> {
-  const hasInput = isTold(reported.input) || isTold(reported.cachedInput) || isTold(reported.cacheWrite);
-  const hasOutput = isTold(reported.output) || isTold(reported.reasoning);
+/** Returns the best known usage: input and output as reported, else the estimated input and the text that came. */
+export function bestKnown(known: Known): Pick<StreamedUsage, "usage" | "by"> {
+  const { end, estimated, reported, characters, isWhole } = known;
+  const hasInput = (reported.input ?? reported.cachedInput ?? reported.cacheWrite) !== undefined;
+  const hasOutput = (reported.output ?? reported.reasoning) !== undefined;
   if (!hasInput && !hasOutput && end.kind === "ended") return { usage: estimated, by: "estimated" };
   const { requests, input, cachedInput, cacheWrite } = estimated;
   const counted = tokensOfCharacters(characters);
@@ -112,11 +104,7 @@ export function bestKnown({
   return { usage, by: hasInput && hasOutput ? "reported" : "counted" };
 }
 
-/** Clients have kinds that are `undefined`, or `null`, where nothing new is known. */
+/** Drops kinds that are `undefined` or `null`: clients send them if nothing new is known. */
 function onlyTold(usage: TokenUsage): TokenUsage {
   return Object.fromEntries(Object.entries(usage).filter(([, tokens]) => tokens !== undefined && tokens !== null));
-}
-
-function isTold(tokens: number | undefined): boolean {
-  return tokens !== undefined;
 }

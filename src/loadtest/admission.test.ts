@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Limit } from "../entry/index.ts";
-import { checkAdmission } from "./admission.ts";
-import { SCENARIOS, type Scenario, scenarioOf, seededRandom } from "./scenarios.ts";
+import { checkAdmission, SCENARIOS, type Scenario, scenarioOf, seededRandom } from "./scenarios.ts";
 
 const scenario: Scenario = {
   summary: "",

@@ -1,7 +1,56 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { LimiterError } from "../domain/names/errors.ts";
-import { siblingModule } from "../local/sibling-module.ts";
-import type { Counts, FromWorker, ToWorker, WorkerResult, WorkerTask } from "./messages.ts";
+import { siblingModule } from "../local/background.ts";
+import type { HistogramCounts } from "./histogram.ts";
+import type { GrantedTokens, ScenarioName } from "./scenarios.ts";
+import type { LoadTarget, Units } from "./target.ts";
+
+/** The task of one process of the test. */
+export interface WorkerTask {
+  readonly target: LoadTarget;
+  readonly namespace: string;
+  readonly scenario: ScenarioName;
+  readonly timeoutMs: number;
+  readonly durationMs: number;
+  readonly concurrency: number;
+  readonly seed: number;
+  /** The number of this process among all. */
+  readonly worker: number;
+  /** The length of a slice of the report's charts. */
+  readonly sliceMs: number;
+}
+
+export interface Counts {
+  readonly granted: number;
+  readonly refused: number;
+  readonly errors: number;
+}
+
+/** The counts of one slice of time. */
+export interface Slice extends Counts {
+  readonly latency: HistogramCounts;
+}
+
+export interface WorkerResult extends Counts {
+  readonly errorCodes: Readonly<Record<string, number>>;
+  readonly grantedTokens: GrantedTokens;
+  /** The tokens charged after the fact, where they were more than was taken. */
+  readonly correctedTokens: GrantedTokens;
+  readonly latency: HistogramCounts;
+  readonly slices: readonly Slice[];
+  /** Readings of the limiter's clock before its first request and after its last answer. */
+  readonly firstMs: number;
+  readonly lastMs: number;
+  readonly units?: Units;
+}
+
+export type ToWorker = { readonly kind: "task"; readonly task: WorkerTask } | { readonly kind: "go" | "stop" };
+
+export type FromWorker =
+  | { readonly kind: "ready" }
+  | { readonly kind: "progress"; readonly counts: Counts }
+  | { readonly kind: "done"; readonly result: WorkerResult }
+  | { readonly kind: "failed"; readonly message: string };
 
 interface FleetOptions {
   readonly tasks: readonly WorkerTask[];
@@ -55,7 +104,7 @@ class WorkerHandle {
   readonly #child: ChildProcess;
 
   constructor(task: WorkerTask, onProgress: (counts: Counts) => void) {
-    // What it says for itself is no answer of the command.
+    // The child's own output is no answer of the command.
     const child = fork(siblingModule("worker-process", import.meta.url), [], { stdio: ["ignore", 2, 2, "ipc"] });
     this.#child = child;
     // Not "close": that does not come where the channel is cut here while the process ends.
@@ -79,7 +128,7 @@ class WorkerHandle {
     });
     this.ready = ready.promise;
     this.result = result.promise;
-    // Whoever waits for one of them need not wait for the other.
+    // A caller who waits for one of them need not wait for the other.
     for (const promise of [this.ready, this.result]) promise.catch(() => {});
     this.send({ kind: "task", task });
   }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../test/properties.ts";
 import { Histogram } from "./histogram.ts";
 
 test("a percentile is never below the true one, and at most a hundredth above", () => {

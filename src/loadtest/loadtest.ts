@@ -1,9 +1,7 @@
 import type { RateLimiter } from "../entry/rate-limiter.ts";
-import { runFleet } from "./fleet.ts";
-import type { Counts, WorkerTask } from "./messages.ts";
+import { type Counts, runFleet, type WorkerTask } from "./fleet.ts";
 import { type LoadtestDetail, type LoadtestReport, type LoadtestTerms, reportOf } from "./report.ts";
-import { scenarioOf } from "./scenarios.ts";
-import { setUp } from "./set-up.ts";
+import { scenarioOf, setUp } from "./scenarios.ts";
 import { type LoadTarget, openTarget } from "./target.ts";
 
 export interface LoadtestOptions {
@@ -26,7 +24,7 @@ export type Progress =
 const SLICES = 60;
 
 /** Runs a load test in a namespace of its own, and removes that. */
-export async function loadtest(
+export async function runLoadtest(
   options: LoadtestOptions,
 ): Promise<{ readonly report: LoadtestReport; readonly detail: LoadtestDetail }> {
   const { target, terms, keeps } = options;

@@ -1,11 +1,9 @@
-import { type AdmissionCheck, checkAdmission, type GrantedTokens } from "./admission.ts";
-import { sum } from "./fleet.ts";
+import { type Counts, type Slice, sum, type WorkerResult } from "./fleet.ts";
 import { Histogram, type HistogramCounts } from "./histogram.ts";
-import type { Counts, Slice, WorkerResult } from "./messages.ts";
-import type { Units } from "./metered-client.ts";
-import { type ScenarioName, scenarioOf } from "./scenarios.ts";
+import { type AdmissionCheck, checkAdmission, type GrantedTokens, type ScenarioName, scenarioOf } from "./scenarios.ts";
+import type { Units } from "./target.ts";
 
-/** What a load test is asked for. */
+/** The terms of a load test. */
 export interface LoadtestTerms {
   readonly scenario: ScenarioName;
   /** The store, as it is named on the command line. */
@@ -30,7 +28,7 @@ export interface LoadtestReport extends LoadtestTerms, Counts {
   readonly namespace?: string;
 }
 
-/** What only the charts show. */
+/** The details that only the charts show. */
 export interface LoadtestDetail {
   readonly checks: readonly AdmissionCheck[];
   readonly slices: readonly Slice[];
@@ -42,7 +40,7 @@ interface Ran {
   readonly terms: LoadtestTerms;
   readonly results: readonly WorkerResult[];
   readonly sliceMs: number;
-  /** How long it took altogether. */
+  /** The time that the whole test took. */
   readonly durationMs: number;
   /** Stores that counted on their own. */
   readonly stores: number;

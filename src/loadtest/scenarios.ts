@@ -1,14 +1,15 @@
 import { type Limit, Limit as limits } from "../entry/index.ts";
+import type { RateLimiter } from "../entry/rate-limiter.ts";
 
 /** One request of a caller. */
 export interface Step {
-  /** How long the caller waits before it, in ms. */
+  /** The caller's wait before it, in ms. */
   readonly pauseMs: number;
   readonly entityId: string;
   readonly consume: Readonly<Record<string, number>>;
-  /** How long what was taken is held, in ms. */
+  /** The time that the taken tokens are held, in ms. */
   readonly holdMs: number;
-  /** What turns out to have been used besides, or less. */
+  /** The use that turns out to have been more, or less. */
   readonly adjust?: Readonly<Record<string, number>>;
 }
 
@@ -18,7 +19,7 @@ interface ScenarioEntity {
   readonly limits: readonly Limit[];
 }
 
-/** Who is limited by what, and what callers ask for. */
+/** The entities with their limits, and the requests of callers. */
 export interface Scenario {
   readonly summary: string;
   readonly entities: readonly ScenarioEntity[];
@@ -30,7 +31,7 @@ export interface Scenario {
 interface Turn {
   /** The next number in [0, 1) of this caller. */
   readonly random: () => number;
-  /** How many requests this caller has made. */
+  /** The number of requests that this caller has made. */
   readonly index: number;
   /** Since the test began. */
   readonly elapsedMs: number;
@@ -138,4 +139,60 @@ export function seededRandom(seed: number, caller: number): () => number {
     mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
+}
+
+const PRINCIPAL = "loadtest";
+
+/** Makes the entities of a scenario, parents first. */
+export async function setUp(limiter: RateLimiter, { entities }: Scenario): Promise<void> {
+  for (const { id, parentId, limits } of entities) {
+    const child = parentId === undefined ? {} : { parentId, cascade: true };
+    await limiter.createEntity({ id, ...child }, { principal: PRINCIPAL });
+    await limiter.setLimits(id, limits, { resource: RESOURCE, principal: PRINCIPAL });
+  }
+}
+
+/** Tokens granted per entity and limit, net of what was given back. */
+export type GrantedTokens = Readonly<Record<string, Readonly<Record<string, number>>>>;
+
+/** One limit of one entity, held against arithmetic. */
+export interface AdmissionCheck {
+  readonly entityId: string;
+  readonly limit: string;
+  readonly grantedTokens: number;
+  /** The most that may have been granted. */
+  readonly boundTokens: number;
+  readonly excessTokens: number;
+}
+
+interface LoadTotals {
+  readonly scenario: Scenario;
+  readonly granted: GrantedTokens;
+  /** The part of it that was charged after the fact. */
+  readonly corrected: GrantedTokens;
+  /** From before the first request to after the last answer, by the clocks of the limiters: the earliest and the latest. */
+  readonly elapsedMs: number;
+  /** Requests that were under way at once, at most. */
+  readonly callers: number;
+  /** Stores that counted on their own, each from a full bucket. */
+  readonly stores: number;
+}
+
+/**
+ * Capacity plus refill for the time, per limit and level. Where work is corrected afterwards, requests that were let in before the
+ * bucket went into debt may still charge it: at most one correction for each that was under way, and no more than all of them.
+ */
+export function checkAdmission(totals: LoadTotals): readonly AdmissionCheck[] {
+  const { scenario, granted, corrected, elapsedMs, callers, stores } = totals;
+  return scenario.entities.flatMap(({ id: entityId, limits }) =>
+    limits.map(({ name: limit, capacity, refillAmount, refillPeriodMs }) => {
+      // The clocks tell whole milliseconds: the first reading may be one too late.
+      const refill = Math.floor((refillAmount * (elapsedMs + 1)) / refillPeriodMs);
+      const late = Math.min(corrected[entityId]?.[limit] ?? 0, callers * (scenario.adjustMax[limit] ?? 0));
+      const boundTokens = stores * (capacity + refill) + late;
+      const grantedTokens = granted[entityId]?.[limit] ?? 0;
+      const excessTokens = Math.max(0, grantedTokens - boundTokens);
+      return { entityId, limit, grantedTokens, boundTokens, excessTokens };
+    }),
+  );
 }

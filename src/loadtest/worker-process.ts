@@ -1,6 +1,5 @@
-import type { FromWorker, ToWorker, WorkerTask } from "./messages.ts";
-import { scenarioOf } from "./scenarios.ts";
-import { setUp } from "./set-up.ts";
+import type { FromWorker, ToWorker, WorkerTask } from "./fleet.ts";
+import { scenarioOf, setUp } from "./scenarios.ts";
 import { type OpenTarget, openTarget } from "./target.ts";
 import { Worker } from "./worker.ts";
 
@@ -10,7 +9,9 @@ const PROGRESS_MS = 200;
 
 // Ctrl-C reaches every process of the terminal; the one that started this one says when to stop.
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => {});
-process.once("disconnect", () => process.exit(1));
+let isDone = false;
+// Not before: the end of a process may be told before the last message that it has sent.
+process.once("disconnect", () => process.exit(isDone ? 0 : 1));
 
 let target: OpenTarget | undefined;
 let worker: Worker | undefined;
@@ -37,12 +38,12 @@ async function work(): Promise<void> {
   const result = await worker.run();
   clearInterval(telling);
   await target.close();
-  process.send?.({ kind: "done", result } satisfies FromWorker, () => process.exit(0));
+  isDone = true;
+  send({ kind: "done", result });
 }
 
 function failed(error: unknown): void {
-  const message = error instanceof Error ? error.message : String(error);
-  process.send?.({ kind: "failed", message } satisfies FromWorker, () => process.exit(1));
+  send({ kind: "failed", message: error instanceof Error ? error.message : String(error) });
 }
 
 function send(message: FromWorker): void {

@@ -1,9 +1,8 @@
 import { setTimeout as sleep, setImmediate as turnOfLoop } from "node:timers/promises";
 import { LimiterError } from "../domain/names/errors.ts";
-import type { GrantedTokens } from "./admission.ts";
+import type { Counts, WorkerResult, WorkerTask } from "./fleet.ts";
 import { Histogram } from "./histogram.ts";
-import type { Counts, WorkerResult, WorkerTask } from "./messages.ts";
-import { RESOURCE, type Scenario, type Step, scenarioOf, seededRandom } from "./scenarios.ts";
+import { type GrantedTokens, RESOURCE, type Scenario, type Step, scenarioOf, seededRandom } from "./scenarios.ts";
 import type { OpenTarget } from "./target.ts";
 
 /** A refused caller asks again after what it was told, but no later than this: refusals are part of the load. */

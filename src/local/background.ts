@@ -2,6 +2,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { openSync, readFileSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 
 /** A process that outlives the one that started it. */
 export interface Background {
@@ -38,7 +39,7 @@ export async function startBackground({ command, env, log }: BackgroundCommand):
   return { pid, startMark: startMarkOf(pid) };
 }
 
-/** Whether it is still the same process. */
+/** True while the number still means the same process. */
 export function isRunning({ pid, startMark }: Background): boolean {
   try {
     process.kill(pid, 0);
@@ -62,7 +63,7 @@ export async function endBackground(background: Background): Promise<void> {
   }
 }
 
-/** What comes after the name in the system's record of a process; undefined where there is no such file. */
+/** The fields after the name in the system's record of a process; undefined where there is no such file. */
 function procFields(pid: number): readonly string[] | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "utf8");
@@ -87,4 +88,9 @@ export function startMarkOf(pid: number): string | undefined {
 /** One that has ended and that nobody has asked about; its number is still taken. */
 function isZombie(pid: number): boolean {
   return procFields(pid)?.[0] === "Z";
+}
+
+/** The path of a module beside the one at `url`, to be run as a process: as source in this repository, as JavaScript once built. */
+export function siblingModule(name: string, url: string): string {
+  return fileURLToPath(new URL(`./${name}${url.endsWith(".ts") ? ".ts" : ".js"}`, url));
 }

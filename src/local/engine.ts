@@ -2,11 +2,11 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConflictError, LimiterError } from "../domain/names/errors.ts";
-import { type Background, endBackground, isRunning, startBackground } from "./background.ts";
-import { containerName, dockerRunArguments } from "./docker-engine.ts";
-import { answering, endpointOf } from "./engine-answer.ts";
+import { type Background, endBackground, isRunning, siblingModule, startBackground } from "./background.ts";
 import {
+  answering,
   type EngineRecord,
+  endpointOf,
   logFile,
   makeStateFolder,
   readRecord,
@@ -14,18 +14,23 @@ import {
   stateFolder,
   writeRecord,
 } from "./engine-record.ts";
-import { chosenEngine, ranTool } from "./engine-tools.ts";
-import { fetchedDynamodbLocal } from "./fetch-engine.ts";
-import { locked } from "./file-lock.ts";
-import { JAVA_ENGINE_ENV, javaEngineCommand } from "./java-engine.ts";
-import { siblingModule } from "./sibling-module.ts";
+import {
+  chosenEngine,
+  containerName,
+  dockerRunArguments,
+  fetchedDynamodbLocal,
+  JAVA_ENGINE_ENV,
+  javaEngineCommand,
+  ranTool,
+} from "./engine-tools.ts";
+import { locked } from "./kept-folder.ts";
 
-/** What is told of an engine. */
+/** The state of an engine as it is shown. */
 export interface EngineStatus {
   readonly running: boolean;
   readonly endpoint: string;
   readonly engine?: "java" | "docker";
-  /** Of Java: its process. */
+  /** The process of Java. */
   readonly pid?: number;
   /** The folder of its tables; absent: all in memory. */
   readonly data?: string;
@@ -51,7 +56,7 @@ export async function engineUp(options: EngineOptions): Promise<EngineStatus & {
   try {
     const found = readRecord(port);
     if (found !== undefined && (await isUp(found))) return { ...statusOf(found), started: false };
-    // Of one that ended on its own its runner may be left, or its container.
+    // An engine that ended on its own may have left its runner, or its container.
     if (found !== undefined) await end(found);
     const there = await answering(endpointOf(port));
     if (there !== "nobody") {

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Follower, follow } from "../entry/aggregator.ts";
-import { tablesAt } from "./engine-answer.ts";
+import { tablesAt } from "./engine-record.ts";
 
 interface RunnerOptions {
   readonly endpoint: string;
-  /** Whether the engine is there still. */
+  /** True while the engine is there. */
   readonly isEngineThere: () => boolean;
   /** Between two looks at which tables there are. */
   readonly lookMs: number;

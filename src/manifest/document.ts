@@ -3,6 +3,7 @@ import {
   type EntityValue,
   type LimitsValue,
   limitsOfValue,
+  type Piece,
   type PieceValue,
   type PlanValue,
 } from "../domain/config/piece.ts";
@@ -15,7 +16,8 @@ import { given } from "../domain/names/given.ts";
 
 /** A manifest as JSON: what a file of YAML says. */
 export interface ManifestDocument {
-  readonly namespace: string;
+  readonly namespace?: string;
+  readonly owner?: string;
   readonly plans?: Json;
   readonly system?: Json;
   readonly resources?: Json;
@@ -24,76 +26,99 @@ export interface ManifestDocument {
 
 type Json = Readonly<Record<string, unknown>>;
 type Open = Record<string, Record<string, unknown>>;
+type LevelWhat = Exclude<Piece["what"], "plan" | "entity">;
 
-/** The document that declares these pieces, in the order of their names. */
-export function documentOf(namespace: string, pieces: readonly DeclaredPiece[]): ManifestDocument {
-  const plans: Open = {};
-  const system: Record<string, unknown> = {};
-  const resources: Open = {};
-  const entities: Open = {};
-  for (const { piece, value, ifAbsent } of pieces) {
-    const { what, level, resource = "_default_", entityId = "", planId = "" } = piece;
-    const members = membersOf(what, value);
-    if (what === "entity")
-      entities[entityId] = {
-        ...(ifAbsent === true ? {} : entityMembers(entityId, value as EntityValue)),
-        ...entities[entityId],
-      };
-    else if (what === "plan") plans[planId] = { ...planMembers(planId, value as PlanValue), ...plans[planId] };
-    else if (level === "system" || level === "systemTotal") Object.assign(system, members);
-    else if (level === "resource") Object.assign(memberIn(resources, resource), members);
-    else if (level === "plan") {
-      Object.assign(memberIn(memberIn(memberIn(plans, planId), "resources") as Open, resource), members);
-    } else if (level === "planDefault" || level === "planTotal") Object.assign(memberIn(plans, planId), members);
-    else if (level === "entityTotal") Object.assign(memberIn(entities, entityId), members);
-    else Object.assign(memberIn(memberIn(memberIn(entities, entityId), "resources") as Open, resource), members);
-  }
-  for (const id of notCreatedIn(pieces)) entities[id] = { create: false, ...entities[id] };
-  const isNothing = [plans, system, resources, entities].every((each) => Object.keys(each).length === 0);
-  return {
-    namespace,
-    ...(Object.keys(plans).length === 0 ? {} : { plans: sorted(plans) }),
-    ...(Object.keys(system).length === 0 ? {} : { system }),
-    ...(Object.keys(resources).length === 0 && !isNothing ? {} : { resources: sorted(resources) }),
-    ...(Object.keys(entities).length === 0 ? {} : { entities: sorted(entities) }),
-  };
+/** How pieces are written: the keys of a document, and the members of each piece. */
+interface DocumentForm {
+  readonly resources: string;
+  readonly create: string;
+  readonly plan: (id: string, value: PlanValue) => Json;
+  readonly entity: (id: string, value: EntityValue) => Json;
+  readonly level: (what: LevelWhat, value: PieceValue) => Json;
 }
 
+/** The parts of a document, each with its members in the order of the pieces. */
+export function partsOfDocument(pieces: readonly DeclaredPiece[], form: DocumentForm) {
+  const [plans, system, resources, entities]: [Open, Record<string, unknown>, Open, Open] = [{}, {}, {}, {}];
+  const levelOf = ({ level, resource = "_default_", entityId, planId }: Piece): Record<string, unknown> => {
+    const owner =
+      planId !== undefined
+        ? memberIn(plans, planId)
+        : entityId !== undefined
+          ? memberIn(entities, entityId)
+          : undefined;
+    if (owner === undefined) return level === "resource" ? memberIn(resources, resource) : system;
+    const isOnResource = level === "plan" || level === "entity" || level === "entityDefault";
+    return isOnResource ? memberIn(memberIn(owner, form.resources), resource) : owner;
+  };
+  for (const { piece, value, ifAbsent } of pieces) {
+    const { what, entityId = "", planId = "" } = piece;
+    if (what === "plan") plans[planId] = { ...form.plan(planId, value as PlanValue), ...plans[planId] };
+    else if (what === "entity") {
+      const own = ifAbsent === true ? {} : form.entity(entityId, value as EntityValue);
+      entities[entityId] = { ...own, ...entities[entityId] };
+    } else Object.assign(levelOf(piece), form.level(what, value));
+  }
+  for (const id of notCreatedIn(pieces)) entities[id] = { [form.create]: false, ...entities[id] };
+  return { plans, system, resources, entities };
+}
+
+/** Leaves out parts without members. */
+export function withoutEmpty<Parts extends object>(parts: Parts): Partial<Parts> {
+  return Object.fromEntries(
+    Object.entries(parts).filter(([, members]) => Object.keys(members).length > 0),
+  ) as Partial<Parts>;
+}
+
+/** The document that declares these pieces, in the order of their names. */
+export function documentOf(
+  whose: Pick<ManifestDocument, "namespace" | "owner">,
+  pieces: readonly DeclaredPiece[],
+): ManifestDocument {
+  const { plans, system, resources, entities } = partsOfDocument(pieces, MANIFEST);
+  const parts = { plans: sorted(plans), system, resources: sorted(resources), entities: sorted(entities) };
+  const declared = withoutEmpty(parts);
+  return { ...whose, ...(Object.keys(declared).length === 0 ? { resources: {} } : declared) };
+}
+
+const MANIFEST: DocumentForm = {
+  resources: "resources",
+  create: "create",
+  plan: (id, { name, metadata }) => ({ ...(name === id ? {} : { name }), ...withoutEmpty({ metadata }) }),
+  entity: (id, { name, parentId, planId, cascade, metadata }) => ({
+    // Something must declare the entity, also where everything has its default.
+    ...(name === id && (parentId !== undefined || planId !== undefined) ? {} : { name }),
+    ...given({ parent: parentId, plan: planId }),
+    ...(cascade === (parentId !== undefined) ? {} : { cascade }),
+    ...withoutEmpty({ metadata }),
+  }),
+  level: (what, value) => levelMembers(what, value, specOfLimit),
+};
+
 /** Entities whose limits are declared, and they themselves are not. */
-export function notCreatedIn(pieces: readonly DeclaredPiece[]): ReadonlySet<string> {
+function notCreatedIn(pieces: readonly DeclaredPiece[]): ReadonlySet<string> {
   const left = new Set(pieces.flatMap(({ piece: { entityId = [] } }) => entityId));
   for (const { piece } of pieces) if (piece.what === "entity") left.delete(piece.entityId ?? "");
   return left;
 }
 
 /** The map under a key, made where there is none. */
-export function memberIn(members: Record<string, unknown>, key: string): Record<string, unknown> {
+function memberIn(members: Record<string, unknown>, key: string): Record<string, unknown> {
   members[key] ??= {};
   return members[key] as Record<string, unknown>;
 }
 
-/** A piece of a level under its names in a manifest. */
-function membersOf(what: DeclaredPiece["piece"]["what"], value: PieceValue): Json {
+/** A piece of a level under its names in a manifest, with each limit as `written`. */
+export function levelMembers(what: LevelWhat, value: PieceValue, written: (limit: Limit) => unknown): Json {
   if (what === "onUnavailable") return { on_unavailable: value };
   if (what === "usageKeptDays") return { usage_kept_days: value };
   if (what !== "limits" && what !== "totals") return { [what]: value };
   const { limits, inherit, appliesTo } = limitsOfValue(value as readonly Limit[] | LimitsValue);
   const prefix = what === "limits" ? "" : "totals_";
   return {
-    [what]: limitMembers(limits),
+    [what]: Object.fromEntries(limits.map((limit) => [limit.name, written(limit)])),
     ...given({ [`${prefix}inherit`]: inherit, [`${prefix}applies_to`]: appliesTo }),
   };
-}
-
-function planMembers(id: string, { name, metadata }: PlanValue): Json {
-  return {
-    ...(name === id ? {} : { name }),
-    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
-  };
-}
-
-function limitMembers(limits: readonly Limit[]): Json {
-  return Object.fromEntries(limits.map((limit) => [limit.name, specOfLimit(limit)]));
 }
 
 /** Every field of a limit under its name in a manifest. */
@@ -114,16 +139,6 @@ export function limitTerms(limit: Limit): Json {
 function windowMembers({ cron, tz = "UTC", scale, capacity, refillAmount, refillPeriodMs }: ScheduleEntry): Json {
   const seconds = refillPeriodMs && refillPeriodMs / 1000;
   return given({ cron, tz, scale, capacity, refill_amount: refillAmount, refill_period_seconds: seconds });
-}
-
-function entityMembers(id: string, { name, parentId, planId, cascade, metadata }: EntityValue): Json {
-  return {
-    // Something must declare the entity, also where everything has its default.
-    ...(name === id && (parentId !== undefined || planId !== undefined) ? {} : { name }),
-    ...given({ parent: parentId, plan: planId }),
-    ...(cascade === (parentId !== undefined) ? {} : { cascade }),
-    ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
-  };
 }
 
 function sorted(members: Open): Json {

@@ -9,12 +9,13 @@ import {
   scopeOfPiece,
 } from "../domain/config/piece.ts";
 import { NotFoundError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import { checkOwner } from "../domain/names/names.ts";
 import { pagesOf } from "../domain/names/paging.ts";
 import type { Limiter } from "../engine/limiter/limiter.ts";
 import { type LimiterParts, partsOf } from "../engine/limiter/limiter-parts.ts";
-import { allOwned, liveValues } from "./live.ts";
+import { allOwned, livePieces } from "./live.ts";
 import { OWNER_DEFAULT } from "./manifest.ts";
 
 /** A piece whose stored value differs from the one that was last applied. */
@@ -46,25 +47,20 @@ export interface Drift {
   readonly drift: readonly DriftedPiece[];
 }
 
-const OPTIONS = new KnownNames<{ readonly owner?: string }>({ owner: true });
+/** Whose drift. */
+export interface DriftOptions {
+  /** The owner. Default: `"default"`. */
+  readonly owner?: string;
+}
 
-/**
- * Pieces of an owner whose stored values differ from the ones that were last applied, and who changed them. A piece
- * that an apply is just writing is left out.
- */
-export async function driftOf(limiter: Limiter, options: { readonly owner?: string } = {}): Promise<Drift> {
+const OPTIONS = new KnownNames<DriftOptions>({ owner: true });
+
+export async function driftOf(limiter: Limiter, options: DriftOptions): Promise<Drift> {
   const parts = partsOf(limiter);
   const { owner = OWNER_DEFAULT } = OPTIONS.check(options, "The options of driftOf");
-  checkOwner(owner);
   const owned = (await allOwned(parts)).filter((each) => each.owner === owner);
-  const record = await parts.deps.scope.manifests.getRun(owner);
-  if (record === undefined && owned.length === 0) {
-    throw new NotFoundError(
-      "manifest_not_applied",
-      `No manifest of the owner ${owner} was applied in the namespace ${parts.settings.namespace}; apply one first.`,
-    );
-  }
-  const live = await liveValues(
+  const record = await runOf(parts, owner, owned);
+  const { values: live } = await livePieces(
     parts,
     owned.map(({ piece }) => piece),
   );
@@ -73,9 +69,20 @@ export async function driftOf(limiter: Limiter, options: { readonly owner?: stri
     const now = live.get(pieceKey(each.piece));
     if (each.state === "pending" || isSameValue(each.value, now)) continue;
     const by = await lastChangeOf(parts, each);
-    drift.push({ ...each.piece, applied: each.value, live: now ?? null, ...(by === undefined ? {} : { by }) });
+    drift.push({ ...each.piece, applied: each.value, live: now ?? null, ...given({ by }) });
   }
   return { namespace: parts.settings.namespace, owner, appliedAtMs: record?.appliedAtMs ?? 0, drift };
+}
+
+/** The last apply of an owner; undefined where its record was lost. Throws for an owner that never applied anything. */
+export async function runOf({ deps, settings }: LimiterParts, owner: string, owned: readonly OwnedPiece[]) {
+  checkOwner(owner);
+  const record = await deps.scope.manifests.getRun(owner);
+  if (record !== undefined || owned.some((each) => each.owner === owner)) return record;
+  throw new NotFoundError(
+    "manifest_not_applied",
+    `No manifest of the owner ${owner} was applied in the namespace ${settings.namespace}; apply one first, or correct the owner.`,
+  );
 }
 
 /** More events of one entity than this since the last apply are not looked through. */
@@ -93,7 +100,7 @@ async function lastChangeOf({ deps }: LimiterParts, { piece, atMs }: OwnedPiece)
       if (event.atMs < atMs) return undefined;
       if (!isAbout(event, piece)) continue;
       const { principal, action } = event;
-      return { ...(principal === undefined ? {} : { principal }), action, atMs: event.atMs };
+      return given({ principal, action, atMs: event.atMs });
     }
     looked += items.length;
     if (looked >= LOOKED_AT_MAX) return undefined;
@@ -113,7 +120,7 @@ const ACTIONS: Readonly<Record<Piece["what"], readonly AuditAction[]>> = {
 };
 
 function isAbout({ action, resource }: AuditEvent, piece: Piece): boolean {
-  // With an entity, or a plan, goes everything of it.
+  // Everything of an entity or a plan is deleted with it.
   if (action === "entity_deleted" || action === "plan_deleted") return true;
   if (!ACTIONS[piece.what].includes(action)) return false;
   return piece.level === undefined || piece.level === "system" || resource === piece.resource;

@@ -1,5 +1,6 @@
-import type { DeclaredPiece } from "../domain/config/piece.ts";
+import type { DeclaredPiece, Piece, PieceValue } from "../domain/config/piece.ts";
 import { ValidationError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 
 /** What a file declares. */
 export interface Manifest {
@@ -27,11 +28,16 @@ export type ProblemCode =
   | "limit_invalid"
   | "cron_invalid";
 
+/** One thing that is wrong with a file, and where. */
+export interface FileProblem<Code extends string> extends Omit<ManifestProblem, "code"> {
+  readonly code: Code;
+}
+
 /** One thing that is wrong with a manifest, and where. */
 export interface ManifestProblem {
-  /** The line, from 1. */
+  /** The line, from 1; 0 if a service was sent JSON. */
   readonly line: number;
-  /** The column, from 1. */
+  /** The column, from 1; 0 if a service was sent JSON. */
   readonly column: number;
   /** A JSON pointer to the place: `/resources/gpt-4/limits/rpm/capacity`. */
   readonly path: string;
@@ -50,19 +56,39 @@ export class ManifestInvalid extends ValidationError {
 
   /** @internal */
   constructor(file: string | undefined, problems: readonly ManifestProblem[]) {
-    const where = file === undefined ? "" : `${file}:`;
-    super(
-      "manifest_invalid",
-      problems.map(({ line, column, message }) => `${where}${line}:${column}: ${message}`).join("\n"),
-    );
+    super("manifest_invalid", problemLines(file, problems));
     this.file = file;
     this.problems = problems;
   }
 
   override toJSON(): Record<string, unknown> {
-    return { ...super.toJSON(), ...(this.file === undefined ? {} : { file: this.file }), problems: this.problems };
+    return { ...super.toJSON(), ...given({ file: this.file }), problems: this.problems };
   }
+}
+
+/** The problems of a file as text, a line each. */
+export function problemLines(file: string | undefined, problems: readonly FileProblem<string>[]): string {
+  const where = file === undefined ? "" : `${file}:`;
+  return problems
+    .map(({ line, column, path, message }) => `${where}${line === 0 ? path || "/" : `${line}:${column}`}: ${message}`)
+    .join("\n");
 }
 
 /** The owner of a manifest that names none. */
 export const OWNER_DEFAULT = "default";
+
+/** One change of a plan. */
+export interface Change extends Piece {
+  /** What is done with the piece. */
+  readonly action: "create" | "update" | "delete" | "adopt" | "release";
+  /** The value before; `null`: none. */
+  readonly before: PieceValue | null;
+  /** The value after; `null`: none. */
+  readonly after: PieceValue | null;
+  /** Whether the stored value differs from the one that was last applied. */
+  readonly drift: boolean;
+  /** Something that was set with an end hides it until then, in ms since 1970. Absent: nothing does. */
+  readonly overrideUntilMs?: number;
+  /** After an apply: whether the change was made. */
+  readonly done?: boolean;
+}

@@ -9,16 +9,69 @@ import {
   pieceText,
 } from "../domain/config/piece.ts";
 import { ConflictError, NotFoundError, ValidationError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import { checkOwner } from "../domain/names/names.ts";
 import type { Limiter } from "../engine/limiter/limiter.ts";
 import { type LimiterParts, partsOf } from "../engine/limiter/limiter-parts.ts";
-import type { Change } from "./change.ts";
-import { entityBlockers } from "./entity-deletion.ts";
-import { allConfigs, allOwned, liveValues } from "./live.ts";
-import { type Manifest, OWNER_DEFAULT } from "./manifest.ts";
-import { inOrder } from "./order.ts";
-import { planBlockers } from "./plan-deletion.ts";
+import { deletionBlockers } from "./entity-deletion.ts";
+import { allOwned, configsOnce, livePieces } from "./live.ts";
+import { type Change, type Manifest, OWNER_DEFAULT } from "./manifest.ts";
+
+/**
+ * The order in which changes are made: plans, then their limits; entities, parents first; the system; resources; what entities
+ * have of their own; then what goes, an entity after everything of it and after its children, plans after all.
+ */
+function inOrder(changes: readonly Change[]): readonly Change[] {
+  const depths = new Depths(changes);
+  return changes.toSorted((a, b) => {
+    const [one, other] = [placeOf(a, depths), placeOf(b, depths)];
+    return one.rank - other.rank || one.depth - other.depth || compare(one.name, other.name);
+  });
+}
+
+interface Rank {
+  readonly rank: number;
+  readonly depth: number;
+  readonly name: string;
+}
+
+function placeOf(change: Change, depths: Depths): Rank {
+  const { what, level, entityId = "", resource = "", planId = "" } = change;
+  const name = `${planId}${entityId} ${resource} ${what}`;
+  const goes = change.action === "delete" || change.action === "release";
+  if (what === "plan") return { rank: goes ? 9 : -2, depth: 0, name };
+  if (planId !== "") return { rank: goes ? 8 : -1, depth: 0, name };
+  if (what === "entity") {
+    const depth = depths.of(entityId);
+    return goes ? { rank: 7, depth: -depth, name } : { rank: 0, depth, name };
+  }
+  const rank = level === "system" || level === "systemTotal" ? 1 : level === "resource" ? 2 : 3;
+  return { rank: goes ? 7 - rank : rank, depth: 0, name };
+}
+
+/** How far below its root an entity stands, among those that are changed. */
+class Depths {
+  readonly #parents = new Map<string, string | undefined>();
+
+  constructor(changes: readonly Change[]) {
+    for (const { what, entityId, before, after } of changes) {
+      if (what !== "entity" || entityId === undefined) continue;
+      this.#parents.set(entityId, ((after ?? before) as EntityValue | null)?.parentId);
+    }
+  }
+
+  of(entityId: string): number {
+    let depth = 0;
+    // Bounded: a circle is refused elsewhere, and must not hang here.
+    for (let at = this.#parents.get(entityId); at !== undefined && depth < 100; at = this.#parents.get(at)) depth += 1;
+    return depth;
+  }
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
 
 /** How to plan. */
 export interface PlanOptions {
@@ -51,7 +104,7 @@ export interface Plan {
   readonly warnings: readonly string[];
 }
 
-/** What a plan was made of, to make it again when it is applied. */
+/** The input of a plan, to make it again when it is applied. */
 export interface PlanBasis {
   readonly manifest: Manifest;
   readonly options: PlanOptions;
@@ -62,13 +115,18 @@ export interface PlanBasis {
 const OPTIONS = new KnownNames<PlanOptions>({ owner: true, keep: true, prune: true, takeOver: true });
 const BASES = new WeakMap<Plan, PlanBasis>();
 
-/** What applying a manifest would change. It only reads. */
-export async function planManifest(limiter: Limiter, manifest: Manifest, options: PlanOptions = {}): Promise<Plan> {
+export async function planManifest(limiter: Limiter, manifest: Manifest, options: PlanOptions): Promise<Plan> {
   OPTIONS.check(options, "The options of planManifest");
   if (options.keep === true && options.prune === true) {
     throw new ValidationError("options_invalid", "keep and prune exclude each other; give one of them.");
   }
   return makePlan(partsOf(limiter), manifest, options);
+}
+
+/** The plan, with its input remembered. */
+export function withBasis(plan: Plan, basis: PlanBasis): Plan {
+  BASES.set(plan, basis);
+  return plan;
 }
 
 export function basisOf(plan: Plan): PlanBasis {
@@ -90,40 +148,51 @@ export async function makePlan(parts: LimiterParts, manifest: Manifest, options:
   const owned = new Map((await allOwned(parts)).map((each) => [pieceKey(each.piece), each]));
   const declared = new Map(manifest.pieces.map((each) => [pieceKey(each.piece), each]));
   const left = [...owned.values()].filter((each) => each.owner === owner && !declared.has(pieceKey(each.piece)));
-  const live = await liveValues(
+  const { values: live, hiddenUntilMs } = await livePieces(
     parts,
     [...manifest.pieces, ...left].map(({ piece }) => piece),
   );
-  await requireParents(parts, manifest.pieces);
-  await requirePlans(parts, manifest.pieces);
+  await requireOwners(parts, manifest.pieces);
   const comparisons = manifest.pieces.map((each) => comparePiece(each, { owned, live, owner, options }));
   const needed = new Set(manifest.pieces.flatMap(({ piece }) => (piece.level === undefined ? [] : ownerKey(piece))));
   const gone = left.map((each) => leave(each, { needed, live, options }));
-  const changes = inOrder([...comparisons.flatMap(({ change }) => change ?? []), ...gone]);
+  const changes = inOrder([...comparisons.flatMap(({ change }) => change ?? []), ...gone]).map((change) => ({
+    ...change,
+    ...given({ overrideUntilMs: hiddenUntilMs.get(pieceKey(change)) }),
+  }));
   const conflicts = comparisons.flatMap(({ conflict }) => conflict ?? []);
   const isDeleted = ({ what, action }: Change) => (what === "entity" || what === "plan") && action === "delete";
   const deletions = { deleted: changes.filter(isDeleted), owned, owner, declared };
-  let configs: ReturnType<typeof allConfigs> | undefined;
-  const blockers = [
-    ...(await entityBlockers(parts, deletions)),
-    ...(await planBlockers(parts, deletions, () => {
-      configs ??= allConfigs(parts, {});
-      return configs;
-    })),
-  ];
+  const blockers = await deletionBlockers(parts, deletions, configsOnce(parts));
   const plan: Plan = {
     namespace,
     owner,
     changes,
     conflicts,
     summary: summaryOf(changes, manifest.pieces.length - comparisons.filter(isChangeOrConflict).length),
-    warnings: [...manifest.warnings, ...blockers.map(({ message }) => message)],
+    warnings: [...manifest.warnings, ...blockers.map(({ message }) => message), ...changes.flatMap(hiddenWarning)],
   };
-  BASES.set(plan, { manifest, options: { ...options, owner }, refusal: refusalOf(plan, options, blockers) });
-  return plan;
+  return withBasis(plan, { manifest, options: { ...options, owner }, refusal: refusalOf(plan, options, blockers) });
 }
 
-function ownerOf(manifest: Manifest, options: PlanOptions): string {
+/** A change counts only once what hides it has ended. */
+function hiddenWarning(change: Change): readonly string[] {
+  const { overrideUntilMs: untilMs } = change;
+  if (untilMs === undefined) return [];
+  const end = new Date(untilMs).toISOString();
+  return [
+    `${pieceText(change)} counts from ${end} on: until then what was set with an end hides it. End that with --override, or set it again.`,
+  ];
+}
+
+export function namespaceMismatch(planned: string, here: string): ValidationError {
+  return new ValidationError(
+    "namespace_mismatch",
+    `The plan is for the namespace ${planned}, and this is ${here}; plan again here.`,
+  );
+}
+
+export function ownerOf(manifest: Manifest, options: PlanOptions): string {
   if (options.owner !== undefined) checkOwner(options.owner);
   const { owner = options.owner ?? OWNER_DEFAULT } = manifest;
   if (options.owner === undefined || options.owner === owner) return owner;
@@ -150,7 +219,7 @@ function comparePiece(declared: DeclaredPiece, { owned, live, owner, options }: 
   const key = pieceKey(piece);
   const record = owned.get(key);
   const now = live.get(key);
-  // Whoever made it keeps it: only an entity that this owner created is deleted with what it declares.
+  // An entity that somebody else made stays theirs: only what this owner created is deleted with its declaration.
   if (ifAbsent && now !== undefined && record?.owner !== owner) return {};
   const value = ifAbsent ? (now ?? declared.value) : declared.value;
   if (record !== undefined && record.owner !== owner && options.takeOver !== true) {
@@ -172,7 +241,7 @@ function leave(
   const { piece } = record;
   const before = live.get(pieceKey(piece)) ?? null;
   const drift = record.state === "applied" && !isSameValue(record.value, before ?? undefined);
-  // What is declared of an entity, or of a plan, would go with it.
+  // Declared pieces of an entity or a plan would be deleted with it.
   const isNeeded = (piece.what === "entity" || piece.what === "plan") && needed.has(ownerKey(piece));
   const isReleased = options.keep === true || before === null || isNeeded;
   return { action: isReleased ? "release" : "delete", ...piece, before, after: isReleased ? before : null, drift };
@@ -182,33 +251,27 @@ function ownerKey({ entityId = "", planId = "" }: Piece): string {
   return `${entityId}#${planId}`;
 }
 
-/** A parent is declared too, or is there. */
-async function requireParents(parts: LimiterParts, pieces: readonly DeclaredPiece[]): Promise<void> {
-  const entities = pieces.filter(({ piece }) => piece.what === "entity");
-  const declared = new Set(entities.map(({ piece }) => piece.entityId));
-  for (const { piece, value } of entities) {
-    const { parentId } = value as EntityValue;
-    if (parentId === undefined || declared.has(parentId)) continue;
-    if ((await parts.deps.scope.entities.get(parentId)) !== undefined) continue;
-    throw new NotFoundError(
-      "parent_not_found",
-      `The parent ${parentId} of ${piece.entityId} is not declared and does not exist; declare it, or create it first.`,
-    );
+/** Throws unless the parents and plans that pieces name are declared too, or exist. */
+async function requireOwners({ deps }: LimiterParts, pieces: readonly DeclaredPiece[]): Promise<void> {
+  const { entities, plans } = deps.scope;
+  const declared = new Set(pieces.flatMap(({ piece }) => (piece.level === undefined ? [pieceKey(piece)] : [])));
+  for (const { piece, value } of pieces) {
+    const { parentId } = piece.what === "entity" ? (value as EntityValue) : {};
+    if (parentId === undefined || declared.has(pieceKey({ what: "entity", entityId: parentId }))) continue;
+    if ((await entities.get(parentId)) === undefined) throw ownerMissing("parent", parentId, piece);
+  }
+  for (const { piece, value } of pieces) {
+    const { planId } = piece.what === "entity" ? (value as EntityValue) : piece;
+    if (planId === undefined || declared.has(pieceKey({ what: "plan", planId }))) continue;
+    if ((await plans.get(planId)) === undefined) throw ownerMissing("plan", planId, piece);
   }
 }
 
-/** A plan is declared too, or is there: the plan of an entity, and of limits that are declared without it. */
-async function requirePlans(parts: LimiterParts, pieces: readonly DeclaredPiece[]): Promise<void> {
-  const declared = new Set(pieces.flatMap(({ piece }) => (piece.what === "plan" ? [piece.planId] : [])));
-  for (const { piece, value } of pieces) {
-    const planId = piece.what === "entity" ? (value as EntityValue).planId : piece.planId;
-    if (planId === undefined || declared.has(planId)) continue;
-    if ((await parts.deps.scope.plans.get(planId)) !== undefined) continue;
-    throw new NotFoundError(
-      "plan_not_found",
-      `The plan ${planId} of ${piece.entityId} is not declared and does not exist; declare it, or create it first.`,
-    );
-  }
+function ownerMissing(owner: "parent" | "plan", id: string, { entityId }: Piece): NotFoundError {
+  return new NotFoundError(
+    `${owner}_not_found`,
+    `The ${owner} ${id} of ${entityId} is not declared and does not exist; declare it, or create it first.`,
+  );
 }
 
 function refusalOf(

@@ -1,10 +1,9 @@
 import type { ConfigScope } from "../domain/config/config.ts";
-import { type DeclaredPiece, type EntityValue, pieceKey } from "../domain/config/piece.ts";
-import type { CronCheck } from "../domain/limits/calendar.ts";
+import { type DeclaredPiece, type EntityValue, type PlanValue, pieceKey } from "../domain/config/piece.ts";
+import { given } from "../domain/names/given.ts";
 import { checkEntityId, checkPlanId, checkResource } from "../domain/names/names.ts";
 import { accessIn, limitsIn, OPTION_KEYS, readLevel, TOTAL_KEYS, totalsIn } from "./read-level.ts";
-import { sentence } from "./read-limit.ts";
-import type { DocumentEntry, Member, Reading } from "./reading.ts";
+import type { DocumentEntry, Member, Members, Reading } from "./reading.ts";
 
 export const ENTITY_KEYS = [
   ...["name", "parent", "plan", "cascade", "metadata", "create", "limits", ...OPTION_KEYS, ...TOTAL_KEYS, "access"],
@@ -24,28 +23,31 @@ interface ReadEntity {
   readonly parentEntry: DocumentEntry | undefined;
 }
 
-export function readEntity(reading: Reading, member: Member, calendar: CronCheck): ReadEntity {
+export function readEntity(reading: Reading, member: Member): ReadEntity {
   const id = member.key;
   const before = reading.problems.length;
   const reasons = { disabled: 'write access: disabled, or disabled below "resources"' };
-  const members = reading.members(member, ENTITY_KEYS, reasons);
-  const found = new Map(members.map((each) => [each.key, each]));
+  const found = reading.known(member, ENTITY_KEYS, reasons);
   const everywhere: ConfigScope = { level: "entityDefault", entityId: id };
   const parentEntry = found.get("parent");
   const parentId = idOf(reading, parentEntry, checkEntityId);
-  const short = [
-    ...limitsIn(reading, found, everywhere, calendar),
-    ...accessIn(reading, onlyAccess(found), everywhere),
-  ];
-  const levels = found.has("resources") ? levelsIn(reading, found.get("resources") as Member, id, calendar) : [];
-  const said = new Set(levels.map(({ piece }) => pieceKey(piece)));
+  const short = [...limitsIn(reading, found, everywhere), ...accessIn(reading, found, everywhere)];
+  const levels = reading.eachNamed(found.get("resources"), checkLevelName, (level) => {
+    const resource = level.key;
+    return readLevel(
+      reading,
+      level,
+      resource === DEFAULT_NAME ? everywhere : { level: "entity", entityId: id, resource },
+    );
+  });
+  const declared = new Set(levels.map(({ piece }) => pieceKey(piece)));
   for (const { piece } of short) {
-    if (!said.has(pieceKey(piece))) continue;
+    if (!declared.has(pieceKey(piece))) continue;
     const entry = found.get(piece.what) as DocumentEntry;
     const what = `"${piece.what}" is short for that of _default_, which is given too; keep one of them`;
     reading.fail("key_duplicate", entry.keyAt, entry.path, what);
   }
-  const totals = totalsIn(reading, found, { level: "entityTotal", entityId: id }, calendar);
+  const totals = totalsIn(reading, found, { level: "entityTotal", entityId: id });
   const pieces = [...ownIn(reading, id, found, parentId), ...short, ...totals, ...levels];
   if (pieces.length === 0 && reading.problems.length === before) {
     reading.fail("empty", member.keyAt, member.path, `"${id}" is empty; give it limits, or leave out create: false`);
@@ -69,12 +71,7 @@ export function refuseCycles(reading: Reading, entities: readonly ReadEntity[]):
 }
 
 /** The entity itself; none where the file says that it is not to create it. */
-function ownIn(
-  reading: Reading,
-  id: string,
-  found: ReadonlyMap<string, Member>,
-  parentId: string | undefined,
-): readonly DeclaredPiece[] {
+function ownIn(reading: Reading, id: string, found: Members, parentId: string | undefined): readonly DeclaredPiece[] {
   const wholeBy = OWN_KEYS.find((key) => found.has(key));
   const createEntry = found.get("create");
   const isCreated = createEntry === undefined || reading.flag(createEntry) !== false;
@@ -85,73 +82,65 @@ function ownIn(
   return [];
 }
 
-function entityIn(
-  reading: Reading,
-  id: string,
-  found: ReadonlyMap<string, Member>,
-  parentId: string | undefined,
-): DeclaredPiece {
-  const nameEntry = found.get("name");
+function entityIn(reading: Reading, id: string, found: Members, parentId: string | undefined): DeclaredPiece {
   const planId = idOf(reading, found.get("plan"), checkPlanId);
   const cascadeEntry = found.get("cascade");
-  const metadataEntry = found.get("metadata");
-  const name = nameEntry === undefined ? undefined : nameOf(reading, nameEntry);
-  const cascade = cascadeEntry === undefined ? undefined : reading.flag(cascadeEntry);
-  const metadata = metadataEntry === undefined ? [] : metadataOf(reading, metadataEntry);
-  const value: EntityValue = {
-    name: name || id,
-    ...(parentId === undefined ? {} : { parentId }),
-    ...(planId === undefined ? {} : { planId }),
-    cascade: cascade ?? parentId !== undefined,
-    metadata: Object.fromEntries(metadata),
-  };
+  const cascade = (cascadeEntry && reading.flag(cascadeEntry)) ?? parentId !== undefined;
+  const { name, metadata } = labelsIn(reading, id, found);
+  const value: EntityValue = { name, ...given({ parentId, planId }), cascade, metadata };
   return { piece: { what: "entity", entityId: id }, value };
 }
 
-function levelsIn(reading: Reading, entry: Member, entityId: string, calendar: CronCheck): readonly DeclaredPiece[] {
-  return reading.members(entry, undefined, {}).flatMap((member) => {
-    const resource = member.key;
-    if (resource === DEFAULT_NAME) return readLevel(reading, member, { level: "entityDefault", entityId }, calendar);
-    try {
-      checkResource(resource);
-    } catch (error) {
-      reading.fail("name_invalid", member.keyAt, member.path, sentence(error));
-      return [];
-    }
-    return readLevel(reading, member, { level: "entity", entityId, resource }, calendar);
-  });
+function checkLevelName(name: string): void {
+  if (name !== DEFAULT_NAME) checkResource(name);
 }
 
-/** An id; null stands for none. */
-function idOf(
-  reading: Reading,
-  place: DocumentEntry | undefined,
-  check: (value: unknown) => string,
-): string | undefined {
-  if (place === undefined || (reading.scalar(place) === null && place.node !== undefined)) return undefined;
-  const text = reading.text(place);
-  if (text === undefined) return undefined;
-  try {
-    return check(text);
-  } catch (error) {
-    return reading.invalid(place, sentence(error));
-  }
+/** An id. Undefined: it is null, or there is none. */
+function idOf(reading: Reading, place: DocumentEntry | undefined, check: (text: string) => string): string | undefined {
+  const isNull = place?.node !== undefined && reading.scalar(place) === null;
+  return isNull ? undefined : reading.checked(place, check);
 }
 
-export function nameOf(reading: Reading, entry: DocumentEntry): string | undefined {
+/** The name, which is the id by default, and the metadata. */
+function labelsIn(reading: Reading, id: string, found: Members): PlanValue {
+  const nameEntry = found.get("name");
+  const metadataEntry = found.get("metadata");
+  const name = nameEntry && nameOf(reading, nameEntry);
+  return { name: name || id, metadata: metadataEntry === undefined ? {} : metadataOf(reading, metadataEntry) };
+}
+
+function nameOf(reading: Reading, entry: DocumentEntry): string | undefined {
   const text = reading.text(entry);
   if (text === undefined || text.length <= NAME_MAX) return text;
   return reading.invalid(entry, `give a name of at most ${NAME_MAX} characters`);
 }
 
-export function metadataOf(reading: Reading, entry: DocumentEntry): readonly (readonly [string, string])[] {
-  return reading.members(entry, undefined, {}).flatMap((member) => {
-    const text = reading.text(member);
-    return text === undefined ? [] : [[member.key, text] as const];
-  });
+function metadataOf(reading: Reading, entry: DocumentEntry): Readonly<Record<string, string>> {
+  const texts = reading.members(entry).map((member) => [member.key, reading.text(member)]);
+  return given(Object.fromEntries(texts));
 }
 
-function onlyAccess(found: ReadonlyMap<string, DocumentEntry>): ReadonlyMap<string, DocumentEntry> {
-  const access = found.get("access");
-  return new Map(access === undefined ? [] : [["access", access]]);
+const PLAN_KEYS = ["name", "metadata", "limits", ...OPTION_KEYS, ...TOTAL_KEYS, "resources"];
+const PLAN_LEVEL_KEYS = ["limits", ...OPTION_KEYS];
+
+/** A plan, which is declared by its id alone; its limits, on resources too, and its totals. */
+export function readPlan(reading: Reading, member: Member): readonly DeclaredPiece[] {
+  const planId = member.key;
+  const found = reading.known(member, PLAN_KEYS);
+  return [
+    { piece: { what: "plan", planId }, value: labelsIn(reading, planId, found) },
+    ...limitsIn(reading, found, { level: "planDefault", planId }),
+    ...totalsIn(reading, found, { level: "planTotal", planId }),
+    ...reading.eachNamed(found.get("resources"), checkResource, (level) => readPlanLevel(reading, level, planId)),
+  ];
+}
+
+function readPlanLevel(reading: Reading, member: Member, planId: string): readonly DeclaredPiece[] {
+  const { key: resource, keyAt, path } = member;
+  const before = reading.problems.length;
+  const found = reading.known(member, PLAN_LEVEL_KEYS);
+  if (!found.has("limits") && reading.problems.length === before) {
+    reading.fail("empty", keyAt, path, `"${resource}" is empty; give it limits, or leave it out`);
+  }
+  return limitsIn(reading, found, { level: "plan", planId, resource });
 }

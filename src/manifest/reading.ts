@@ -1,12 +1,23 @@
-import { type Document, isAlias, isMap, isScalar, isSeq, type LineCounter, type Node, type Scalar } from "yaml";
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseAllDocuments,
+  type Scalar,
+} from "yaml";
+import type { CronCheck } from "../domain/limits/schedule.ts";
 import { nearestName } from "../domain/names/known-names.ts";
 import { shown } from "../domain/names/names.ts";
-import type { ManifestProblem, ProblemCode } from "./manifest.ts";
+import type { FileProblem, ManifestProblem, ProblemCode } from "./manifest.ts";
 
 /** A value in a document, and the offsets of it and of its key. */
 export interface DocumentEntry {
   readonly node: Node | undefined;
-  /** Of the key; of the item itself in a list. */
+  /** The offset of the key, or of the item in a list. */
   readonly keyAt: number;
   readonly valueAt: number;
   readonly path: string;
@@ -17,41 +28,81 @@ export interface Member extends DocumentEntry {
   readonly key: string;
 }
 
-/** Looks at a document and notes what is wrong with it; what is wrong is read as absent, so that the rest is looked at too. */
-export class Reading {
-  readonly #document: Document.Parsed;
-  readonly #lines: LineCounter;
-  readonly #problems: (ManifestProblem & { readonly at: number })[] = [];
+/** The members of a map, by key. */
+export type Members = ReadonlyMap<string, Member>;
 
-  constructor(document: Document.Parsed, lines: LineCounter) {
+/**
+ * Reads a document and notes its problems. A wrong value is read as absent, so that the rest is checked too. `Own` are codes of problems
+ * that only one kind of file has.
+ */
+export class Reading<Own extends string = never> {
+  readonly calendar: CronCheck;
+  readonly #document: Document;
+  readonly #lines: LineCounter | undefined;
+  readonly #problems: (FileProblem<ProblemCode | Own> & { readonly at: number })[] = [];
+
+  /** `lines`: absent of a document that was no text, and has no places but paths. */
+  constructor(document: Document, lines: LineCounter | undefined, calendar: CronCheck) {
     this.#document = document;
     this.#lines = lines;
+    this.calendar = calendar;
   }
 
-  get problems(): readonly ManifestProblem[] {
+  get problems(): readonly FileProblem<ProblemCode | Own>[] {
     const inOrder = this.#problems.toSorted((a, b) => a.at - b.at);
     return inOrder.map(({ at: _, ...problem }) => problem);
   }
 
-  fail(code: ProblemCode, at: number, path: string, message: string): void {
-    const { line, col } = this.#lines.linePos(at);
-    const column = Math.max(1, col);
-    this.#problems.push({ at, line: Math.max(1, line), column, path, code, message });
+  fail(code: ProblemCode | Own, at: number, path: string, message: string): void {
+    const least = this.#lines === undefined ? 0 : 1;
+    const { line, col } = this.#lines?.linePos(at) ?? { line: 0, col: 0 };
+    this.#problems.push({ at, line: Math.max(least, line), column: Math.max(least, col), path, code, message });
   }
 
-  /** Of a value that is not what it should be. */
+  /** Notes a wrong value. */
   invalid({ valueAt, path }: DocumentEntry, message: string): undefined {
     this.fail("value_invalid", valueAt, path, message);
     return undefined;
   }
 
   root(): DocumentEntry {
-    const node = this.#document.contents ?? undefined;
-    return { node: node as Node | undefined, keyAt: 0, valueAt: node?.range?.[0] ?? 0, path: "" };
+    const node = (this.#document.contents ?? undefined) as Node | undefined;
+    return { node, keyAt: 0, valueAt: node?.range?.[0] ?? 0, path: "" };
   }
 
-  /** The members of a map, each key once; those that are not known are told and left out. `known` undefined: any name. */
-  members(
+  /** The members of a map with known keys. `reasons` says why a key is not allowed here, for some that are allowed elsewhere. */
+  known(entry: DocumentEntry, keys: readonly string[], reasons: Readonly<Record<string, string>> = {}): Members {
+    return new Map(this.#membersOf(entry, keys, reasons).map((member) => [member.key, member]));
+  }
+
+  /** The members of a map with any keys. */
+  members(entry: DocumentEntry): readonly Member[] {
+    return this.#membersOf(entry, undefined, {});
+  }
+
+  /** Reads each member of a map whose keys are names. None if there is no map. */
+  eachNamed<Item>(
+    entry: DocumentEntry | undefined,
+    check: (name: string) => void,
+    read: (member: Member) => readonly Item[],
+  ): readonly Item[] {
+    if (entry === undefined) return [];
+    return this.members(entry).flatMap((member) => (this.isNamed(member, check) ? read(member) : []));
+  }
+
+  /** Whether the key of a member is a valid name. */
+  isNamed({ key, keyAt, path }: Member, check: (name: string) => void): boolean {
+    try {
+      check(key);
+      return true;
+    } catch (error) {
+      this.fail("name_invalid", keyAt, path, sentence(error));
+      return false;
+    }
+  }
+
+  /** Each key once. A key that is there twice or unknown is noted and left out. */
+  #membersOf(
     entry: DocumentEntry,
     known: readonly string[] | undefined,
     reasons: Readonly<Record<string, string>>,
@@ -85,7 +136,7 @@ export class Reading {
     });
   }
 
-  /** The items of a list that has any. */
+  /** The items of a list, which must not be empty. */
   items(entry: DocumentEntry, what: string): readonly DocumentEntry[] {
     const node = this.#resolved(entry.node);
     if (!isSeq(node) || node.items.length === 0) {
@@ -102,10 +153,21 @@ export class Reading {
     return isMap(this.#resolved(node));
   }
 
-  /** The value of a scalar; undefined of anything else. */
+  /** The value of a scalar. Undefined: it is a map, a list or absent. */
   scalar({ node }: DocumentEntry): unknown {
     const resolved = this.#resolved(node);
     return isScalar(resolved) ? resolved.value : undefined;
+  }
+
+  /** A text that passes a check of the library. */
+  checked(entry: DocumentEntry | undefined, check: (text: string) => string): string | undefined {
+    const text = entry && this.text(entry);
+    if (entry === undefined || text === undefined) return undefined;
+    try {
+      return check(text);
+    } catch (error) {
+      return this.invalid(entry, sentence(error));
+    }
   }
 
   text(entry: DocumentEntry): string | undefined {
@@ -137,13 +199,17 @@ export class Reading {
     return isAlias(node) ? (node.resolve(this.#document) as Node | undefined) : node;
   }
 
-  // A key such as 42 or true is a name all the same, as it is written.
+  /** A key such as 42 or true is a name, too, as it is written. */
   #keyText(node: Node | null): string | undefined {
     const resolved = this.#resolved(node ?? undefined);
     if (!isScalar(resolved)) return undefined;
     const { value, source } = resolved as Scalar;
     return typeof value === "string" ? value : (source ?? undefined);
   }
+}
+
+export function sentence(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function unknownText(key: string, known: readonly string[], reasons: Readonly<Record<string, string>>): string {
@@ -157,4 +223,35 @@ function shownNode(node: Node | undefined): string {
   if (isScalar(node)) return node.value === null ? "nothing" : shown(node.value);
   if (isMap(node)) return "a map";
   return isSeq(node) ? "a list" : "nothing";
+}
+
+/** Opens the one YAML document of a file; its problems, where it cannot be read at all. `Own`: as of `Reading`. */
+export function openReading<Own extends string>(
+  text: string,
+  calendar: CronCheck,
+  messages: { readonly nothing: string; readonly second: string },
+): Reading<Own> | readonly ManifestProblem[] {
+  const lines = new LineCounter();
+  // Duplicate keys are reported with the other problems, by position.
+  const documents = parseAllDocuments(text.replace(/^\uFEFF/, ""), { lineCounter: lines, uniqueKeys: false });
+  const [document, second] = "empty" in documents ? [] : documents;
+  if (document === undefined) return [problemAt(1, 1, ["empty", messages.nothing])];
+  const broken = document.errors.map(({ pos, message }): ManifestProblem => {
+    const { line, col } = lines.linePos(pos[0]);
+    const [what = message] = message.split(/ at line \d+/);
+    return problemAt(line, col, ["yaml_syntax", what]);
+  });
+  if (broken.length > 0) return broken;
+  const reading = new Reading<Own>(document, lines, calendar);
+  if (second !== undefined) reading.fail("yaml_syntax", second.range[0], "", messages.second);
+  return reading;
+}
+
+/** A problem of the document as a whole. */
+export function problemAt(
+  line: number,
+  column: number,
+  [code, message]: readonly [ProblemCode, string],
+): ManifestProblem {
+  return { line, column, path: "", code, message };
 }

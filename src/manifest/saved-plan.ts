@@ -1,11 +1,9 @@
 import { pieceKey } from "../domain/config/piece.ts";
 import { ValidationError } from "../domain/names/errors.ts";
-import type { Limiter } from "../engine/limiter/limiter.ts";
-import { partsOf } from "../engine/limiter/limiter-parts.ts";
-import type { Change } from "./change.ts";
-import type { Manifest } from "./manifest.ts";
-import { basisOf, makePlan, type Plan, type PlanOptions } from "./plan.ts";
-import { requireShown } from "./stale.ts";
+import { given } from "../domain/names/given.ts";
+import { requireShown } from "./live.ts";
+import type { Change, Manifest } from "./manifest.ts";
+import { basisOf, namespaceMismatch, type Plan, type PlanOptions } from "./plan.ts";
 
 /** A plan that was written down, with the text of its manifest. Its changes are what was shown; they are compared, never made. */
 export interface SavedPlan {
@@ -28,7 +26,7 @@ export function textOfPlan(plan: Plan, store: string | undefined): string {
       "This plan cannot be saved, because its manifest was not read from text; plan a result of parseManifest.",
     );
   }
-  const about = { format: FORMAT, ...(store === undefined ? {} : { store }), options, manifest: manifest.text };
+  const about = given({ format: FORMAT, store, options, manifest: manifest.text });
   return `${JSON.stringify({ ...plan, ...about }, undefined, 2)}\n`;
 }
 
@@ -46,33 +44,32 @@ export function readSavedPlan(text: string): SavedPlan {
   return { namespace, store, options, manifest, changes };
 }
 
-/**
- * The plan as it would be made now, if it does nothing that the saved one did not show. `store` is the one that it is applied on,
- * named as it was when the plan was saved.
- */
-export async function planAsSaved(
-  limiter: Limiter,
-  saved: SavedPlan,
-  { store, parse }: { readonly store: string | undefined; readonly parse: (text: string) => Manifest },
-): Promise<Plan> {
+/** How a saved plan is made again, and on which store, named as it was when the plan was saved. */
+interface Replanning {
+  readonly store: string | undefined;
+  readonly parse: (text: string) => Manifest;
+  readonly plan: (manifest: Manifest, options: PlanOptions) => Promise<Plan>;
+}
+
+/** The plan as it would be made now, if it does nothing that the saved one did not show. */
+export async function planAsSaved(saved: SavedPlan, { store, parse, plan }: Replanning): Promise<Plan> {
   if (saved.store !== undefined && store !== undefined && saved.store !== store) {
     throw new ValidationError(
       "plan_mismatch",
       `The plan was made on ${saved.store}, and this is ${store}; apply it there, or plan here.`,
     );
   }
-  const parts = partsOf(limiter);
-  if (saved.namespace !== parts.settings.namespace) {
-    throw new ValidationError(
-      "namespace_mismatch",
-      `The plan is for the namespace ${saved.namespace}, and this is ${parts.settings.namespace}; plan again here.`,
-    );
-  }
-  const plan = await makePlan(parts, parse(saved.manifest), saved.options);
+  const now = await plan(parse(saved.manifest), saved.options);
+  if (saved.namespace !== now.namespace) throw namespaceMismatch(saved.namespace, now.namespace);
+  return asShown(now, saved.changes);
+}
+
+/** The plan, if it does nothing that was not shown. */
+export function asShown(plan: Plan, shown: readonly Change[]): Plan {
   try {
-    requireShown(saved.changes, plan.changes);
+    requireShown(shown, plan.changes);
   } catch (error) {
-    // Values that no plan has: the file was written by hand.
+    // Values that no plan has: they were written by hand.
     throw error instanceof TypeError ? notAPlan() : error;
   }
   return plan;

@@ -124,10 +124,10 @@ const TERMS = Object.fromEntries(Object.values(FIELDS_JSON).map(({ manifest: { k
 /** Keys that no limit has together. */
 const EXCLUSIVE = [
   ["reset_schedule", "reset_after_seconds"],
-  ...["reset_schedule", "reset_after_seconds", "refill_amount", "refill_period", "burst"].map((key) => [
-    "hold_seconds",
-    key,
-  ]),
+  ...["reset_schedule", "reset_after_seconds", "refill_amount", "refill_period", "burst", "strict_window"].map(
+    (key) => ["hold_seconds", key],
+  ),
+  ...["reset_schedule", "reset_after_seconds", "refill_amount"].map((key) => ["strict_window", key]),
 ];
 
 function object(properties: Schema): Schema {

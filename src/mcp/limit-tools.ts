@@ -1,6 +1,6 @@
 import type { McpServer, RegisteredTool } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
-import { LimiterError } from "../domain/names/errors.ts";
+import { LimiterError, RateLimitExceeded } from "../domain/names/errors.ts";
 import { resourceOf } from "../domain/names/text-names.ts";
 import type { Acquiring } from "../engine/acquire/acquiring.ts";
 import type { AcquireRequest } from "../engine/acquire/request.ts";
@@ -8,7 +8,34 @@ import { withCurrentLease } from "../engine/lease/current-lease.ts";
 import { paidBody } from "../engine/lease/work-end.ts";
 import { oneOfEach } from "../llm/limit-tool.ts";
 import { checkOptions, checkServer, type LimitToolsOptions, type ToolCall, type ToolExtra } from "./options.ts";
-import { refusedResult } from "./refused-result.ts";
+
+/** Where the problem stands for a tool with an output schema. */
+const PROBLEM_META = "zae-limiter/problem";
+
+/**
+ * Makes the result that a model gets in place of the tool's answer: text that it understands, and the problem for programs. The client holds
+ * structured content against the output schema of a tool even in an error, and throws, so there it stands beside.
+ */
+function refusedResult(
+  error: LimiterError,
+  tool: { readonly name: string; readonly hasOutputSchema: boolean },
+): CallToolResult {
+  const problem = error.toProblem();
+  return {
+    content: [{ type: "text", text: textOf(error, problem, tool.name) }],
+    isError: true,
+    ...(tool.hasOutputSchema ? { _meta: { [PROBLEM_META]: problem } } : { structuredContent: problem }),
+  };
+}
+
+function textOf(error: LimiterError, problem: Record<string, unknown>, tool: string): string {
+  if (!(error instanceof RateLimitExceeded)) return `The tool ${tool} was not called: ${problem.detail}`;
+  const limits = (problem["violated-policies"] as readonly string[]).join(", ");
+  const again = Number.isFinite(error.retryAfterMs)
+    ? `Try again in ${error.retryAfterSeconds} s.`
+    : "Do not try again: the call will not fit in the foreseeable future.";
+  return `Rate limited: the tool ${tool} was not called, because too little is left of ${limits}. ${again}`;
+}
 
 /** A tool's function: with its arguments and what the SDK tells of the call, or without an input schema the latter alone. */
 type Callback = (...given: readonly unknown[]) => CallToolResult | Promise<CallToolResult>;
@@ -44,11 +71,11 @@ export function limitTools<Server extends McpServer>(server: Server, options: Li
   return server;
 }
 
-/** What all tools of a server share. */
+/** The limits of a server, shared by all its tools. */
 class ToolLimits {
   readonly #server: McpServer;
   readonly #options: LimitToolsOptions;
-  /** What calls that were not let through are answered with, until they are answered. */
+  /** The results of calls that were not let through, until these are answered. */
   readonly refused = new WeakMap<ToolExtra, CallToolResult>();
   #isGuarded = false;
 
@@ -132,7 +159,7 @@ class LimitedTool {
     }) as RegisteredTool["update"];
   }
 
-  /** What is no function is the SDK's to refuse. */
+  /** A callback that is no function is the SDK's to refuse. */
   around(callback: unknown): unknown {
     return typeof callback === "function" ? this.#limited(callback as Callback) : callback;
   }
@@ -149,7 +176,7 @@ class LimitedTool {
       try {
         return await this.#limits.run({ tool, args: given.length > 1 ? given[0] : undefined, extra }, body);
       } catch (error) {
-        // What the tool itself throws, a refusal of something that it called too, is its own answer.
+        // An error that the tool itself throws, a refusal of something that it called too, is its own answer.
         if (hasBegun || !(error instanceof LimiterError)) throw error;
         const hasOutputSchema = this.#registered?.outputSchema !== undefined;
         const refused = refusedResult(error, { name: tool, hasOutputSchema });

@@ -2,13 +2,13 @@ import type { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import type { RequestHandlerExtra } from "@modelcontextprotocol/sdk/shared/protocol.js";
 import type { ServerNotification, ServerRequest } from "@modelcontextprotocol/sdk/types.js";
 import type { Tokens } from "../domain/charge/amounts.ts";
-import { checkLeave } from "../domain/limits/floor.ts";
 import { ValidationError } from "../domain/names/errors.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import { shown } from "../domain/names/names.ts";
 import type { Acquiring } from "../engine/acquire/acquiring.ts";
+import { checkToolOptions } from "../llm/limit-tool.ts";
 
-/** What the SDK tells a tool of its call: `sessionId`, `authInfo`, `requestInfo`, `_meta`, `signal`. */
+/** The SDK's account of a call: `sessionId`, `authInfo`, `requestInfo`, `_meta`, `signal`. */
 export type ToolExtra = RequestHandlerExtra<ServerRequest, ServerNotification>;
 
 /** One call of a tool. */
@@ -17,7 +17,7 @@ export interface ToolCall {
   readonly tool: string;
   /** The arguments as the tool gets them; `undefined` for a tool without an input schema. */
   readonly args: unknown;
-  /** What the SDK tells of the call. */
+  /** The SDK's account of the call. */
   readonly extra: ToolExtra;
 }
 
@@ -34,9 +34,9 @@ export interface LimitToolsOptions {
    * looked up for each call.
    */
   readonly consume?: Tokens | ((call: ToolCall) => Tokens | Promise<Tokens>);
-  /** How many percent of every hard limit a call must leave, from 0 to 99. Default: 0. */
+  /** The share of every hard limit that a call must leave, in percent from 0 to 99. Default: 0. */
   readonly leavePercent?: number;
-  /** How long to wait for tokens before refusing, in ms; a call that is canceled waits no longer. Default: no wait. */
+  /** The longest wait for tokens before a refusal, in ms; a call that is canceled waits no longer. Default: no wait. */
   readonly wait?: { readonly maxMs: number };
 }
 
@@ -54,28 +54,7 @@ export function checkServer(server: McpServer): void {
 }
 
 export function checkOptions(options: LimitToolsOptions): LimitToolsOptions {
-  const { limiter, entityId, resource, consume, wait } = OPTIONS.check(options, "The options of limitTools");
-  const given = limiter as Partial<Acquiring & Promise<unknown>> | null | undefined;
-  if (typeof given?.withLease !== "function" && typeof given?.then !== "function") {
-    throw invalid("limiter", limiter, "a RateLimiter, a LimiterClient, or a promise of one");
-  }
-  if (!isTextOrFunction(entityId)) throw invalid("entityId", entityId, "an id, or a function of the call's extra");
-  if (resource !== undefined && !isTextOrFunction(resource))
-    throw invalid("resource", resource, "a text, or a function");
-  if (consume !== undefined && typeof consume !== "function" && (typeof consume !== "object" || consume === null)) {
-    throw invalid("consume", consume, "tokens by measure, or a function");
-  }
-  checkLeave(options.leavePercent);
-  if (wait !== undefined && !(Number.isSafeInteger(wait?.maxMs) && wait.maxMs >= 0)) {
-    throw invalid("wait", wait, "{ maxMs } in whole milliseconds");
-  }
+  OPTIONS.check(options, "The options of limitTools");
+  checkToolOptions(options, "limitTools", "an id, or a function of the call's extra");
   return options;
-}
-
-function isTextOrFunction(value: unknown): boolean {
-  return typeof value === "function" || (typeof value === "string" && value !== "");
-}
-
-function invalid(name: string, value: unknown, wanted: string): ValidationError {
-  return new ValidationError("option_invalid", `${name} of limitTools is ${shown(value)}; give ${wanted}.`);
 }

@@ -9,17 +9,21 @@ import {
 import { headersOf } from "../engine/refusal/rate-limit-headers.ts";
 import type { CheckedOptions } from "./options.ts";
 
-/** What a request is answered that does not get through. */
+/** The answer to a request that does not get through. */
 export interface Answer {
   readonly status: number;
-  /** By lower-case name, the type of the body among them. */
+  /** The header fields by lower-case name, without the type of the body. */
+  readonly fields: Readonly<Record<string, string>>;
+  /** The header fields, with the type of the problem among them. */
   readonly headers: Readonly<Record<string, string>>;
   /** The problem (RFC 9457). */
   readonly problem: Readonly<Record<string, unknown>>;
   readonly error: LimiterError;
+  /** The error, if it is a refusal by limits: one that a handler of the application may answer. */
+  readonly refusal: RateLimitExceeded | undefined;
 }
 
-/** The answer that an error of a take becomes. Undefined: the program is wrong, which its framework has to hear of. */
+/** Makes the answer to an error of a take. Undefined: the program is wrong, and its framework has to know. */
 export function answerOf(
   error: unknown,
   { form, levels }: Pick<CheckedOptions<never>, "form" | "levels">,
@@ -27,13 +31,11 @@ export function answerOf(
   if (!isAnswered(error)) return undefined;
   const status = error.httpStatus;
   const body = error.toProblem({ levels });
-  const type = error instanceof RateLimitExceeded ? body.type : `urn:zae-limiter:problem:${error.code}`;
-  return {
-    status,
-    headers: { "content-type": "application/problem+json", ...(status === 503 ? RETRY_SOON : fieldsOf(error, form)) },
-    problem: { ...body, type },
-    error,
-  };
+  const refusal = error instanceof RateLimitExceeded ? error : undefined;
+  const type = refusal === undefined ? `urn:zae-limiter:problem:${error.code}` : body.type;
+  const fields = status === 503 ? RETRY_SOON : fieldsOf(error, form);
+  const headers = { "content-type": "application/problem+json", ...fields };
+  return { status, fields, headers, problem: { ...body, type }, error, refusal };
 }
 
 /** The header fields of a lease or a refusal. */
@@ -46,7 +48,7 @@ export function fieldsOf(
   return retryAfter === undefined ? {} : { "retry-after": retryAfter };
 }
 
-/** Nobody can be told whose request it is. */
+/** The error of a request without a key. */
 export function keyMissing(): ValidationError {
   return new ValidationError(
     "key_missing",
@@ -57,7 +59,7 @@ export function keyMissing(): ValidationError {
 const RETRY_SOON = { "retry-after": "1" };
 const RETRY_ONLY = { headers: "legacy", levels: "own", units: new Map() } as const;
 
-/** What the caller of the program may have caused, or a state that passes. Everything else is for its developer. */
+/** Errors that a caller may have caused, and states that pass, are answered. Everything else is for the developer. */
 function isAnswered(error: unknown): error is LimiterError {
   if (!(error instanceof LimiterError)) return false;
   return (
@@ -65,10 +67,8 @@ function isAnswered(error: unknown): error is LimiterError {
     error instanceof ResourceDisabled ||
     error instanceof RateLimiterUnavailable ||
     error instanceof NotFoundError ||
-    CAUSED_BY_CALLERS.has(error.code)
+    CAUSED_BY_CALLERS.includes(error.code)
   );
 }
 
-const CAUSED_BY_CALLERS: ReadonlySet<string> = new Set([
-  ...["key_missing", "entity_id_invalid", "amount_above_capacity", "closed"],
-]);
+const CAUSED_BY_CALLERS: readonly string[] = ["key_missing", "entity_id_invalid", "amount_above_capacity", "closed"];

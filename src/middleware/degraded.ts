@@ -4,13 +4,13 @@ import { reasonOf } from "../engine/limiter/event-publisher.ts";
 import { type LimiterParts, partsIfLimiter } from "../engine/limiter/limiter-parts.ts";
 import type { DegradedEvent, DegradedKind } from "../ports/events.ts";
 
-/** Whom something concerns. */
+/** The entity and the resource of an event. */
 export interface About {
   readonly entityId: string;
   readonly resource: string;
 }
 
-/** Publishes on the channel `degraded` what cannot be thrown: the response is on its way. */
+/** Publishes an error on the channel `degraded`, because it cannot be thrown: the response is on its way. */
 export function tellDegraded(
   limiter: Acquiring,
   { entityId, resource }: About,
@@ -25,10 +25,10 @@ export function tellDegraded(
   channel?.publish(event);
 }
 
-/** The end of a lease could not be stored. */
+/** Publishes that the end of a lease could not be stored. */
 export function tellNotStored(limiter: Acquiring, about: About, error: unknown): void {
   const parts: LimiterParts | undefined = partsIfLimiter(limiter);
-  // A limiter publishes an outage where it is met.
+  // A limiter publishes an outage itself.
   if (parts !== undefined && error instanceof RateLimiterUnavailable) return;
   tellDegraded(limiter, about, "lease_not_stored", "the end of a lease could not be stored", error);
 }
@@ -39,7 +39,7 @@ interface DiagnosticsChannels {
 
 /** The channel of this process, for a limiter that publishes nothing itself; undefined on a runtime without channels. */
 function channelOfProcess(): ReturnType<DiagnosticsChannels["channel"]> | undefined {
-  // Not by an import: runtimes without it would fail on the name alone.
+  // No import: runtimes without the module would fail on its name.
   const { process } = globalThis as { readonly process?: { getBuiltinModule?(name: string): unknown } };
   const found = process?.getBuiltinModule?.("node:diagnostics_channel") as DiagnosticsChannels | undefined;
   return found?.channel("zae-limiter:degraded");

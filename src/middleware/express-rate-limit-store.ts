@@ -1,6 +1,6 @@
 import { Limit } from "../domain/limits/limit.ts";
 import { ValidationError } from "../domain/names/errors.ts";
-import { KnownNames } from "../domain/names/known-names.ts";
+import { KnownNames, requireOption } from "../domain/names/known-names.ts";
 import { checkResource, shown } from "../domain/names/names.ts";
 import { entityIdOf } from "../domain/names/text-names.ts";
 import type { Limiter } from "../engine/limiter/limiter.ts";
@@ -9,7 +9,7 @@ import { type Counted, type WindowCount, WindowCounts } from "../engine/refusal/
 
 /** Options of `LimiterStore`. */
 export interface LimiterStoreOptions {
-  /** What `RateLimiter.open` answered, or its promise. Whoever opened it closes it. */
+  /** The limiter that `RateLimiter.open` returned, or its promise. The caller that opened it closes it. */
   readonly limiter: Limiter | Promise<Limiter>;
   /** The resource that hits are counted on. Default: `"express-rate-limit"`. */
   readonly resource?: string;
@@ -17,9 +17,9 @@ export interface LimiterStoreOptions {
   readonly prefix?: string;
 }
 
-/** What express-rate-limit is told of a key. */
+/** The count of a key, as express-rate-limit reads it. */
 export interface LimiterStoreInfo {
-  /** How often the key came in its window. */
+  /** The number of times that the key came in its window. */
   totalHits: number;
   /** When the window ends. */
   resetTime: Date | undefined;
@@ -27,13 +27,13 @@ export interface LimiterStoreInfo {
 
 const OPTIONS = new KnownNames<LimiterStoreOptions>({ limiter: true, resource: true, prefix: true });
 
-/** More hits than a window ever has. Beyond, the quota goes into debt, and counts on exactly. */
+/** No window has more hits. Beyond this the quota goes into debt, and still counts exactly. */
 const CAPACITY = 1_000_000_000;
 
-/** Above every limit that is compared with it, and exact. */
+/** This count is above every limit that it is compared with, and exact. */
 const HITS_OF_A_REFUSAL = Number.MAX_SAFE_INTEGER;
 
-/** Begins an id that is a digest. A key that begins like one becomes a digest, too, so that no key can be made to meet another. */
+/** An id that is a digest begins with this. A key that begins like it becomes a digest, too, so that no key can imitate another. */
 const DIGEST = "sha256-";
 
 /**
@@ -57,11 +57,9 @@ export class LimiterStore {
   constructor(options: LimiterStoreOptions) {
     const { limiter, resource = "express-rate-limit", prefix = "rl:" } = OPTIONS.check(options, "The options");
     if (!(limiter instanceof Promise)) partsIn(limiter);
-    // An application may end before it counts anything; a limiter that could not be opened is told with the first hit.
+    // The first hit reports a limiter that could not be opened; an application may end before.
     else limiter.catch(() => {});
-    if (typeof prefix !== "string") {
-      throw new ValidationError("option_invalid", `prefix is ${shown(prefix)}; give a text, such as "login:".`);
-    }
+    requireOption("prefix", prefix, typeof prefix === "string", 'a text, such as "login:"');
     this.#limiter = limiter;
     this.#resource = checkResource(resource);
     this.prefix = prefix;
@@ -81,7 +79,7 @@ export class LimiterStore {
     this.#start = { kind: "window", windowMs };
   }
 
-  /** How often the key came in the window that is open; undefined where none is. */
+  /** Counts how often the key came in the window that is open; undefined where none is. */
   async get(key: string): Promise<LimiterStoreInfo | undefined> {
     const { counts, parts } = await this.#opened();
     const found = await counts.read(this.#idOf(key, parts));
@@ -98,7 +96,7 @@ export class LimiterStore {
       case "bypassed":
         return { totalHits: 1, resetTime: new Date(parts.deps.clock.now() + windowMs) };
       case "refused":
-        // Thrown, it would be a fault of the store, which `passOnStoreError` lets pass.
+        // An error would be a fault of the store, which `passOnStoreError` lets pass.
         return {
           totalHits: HITS_OF_A_REFUSAL,
           resetTime: counted.retryAtMs === undefined ? undefined : new Date(counted.retryAtMs),
@@ -118,7 +116,7 @@ export class LimiterStore {
     await counts.reset(this.#idOf(key, parts));
   }
 
-  /** Does nothing: counts stay for other processes, and the limiter belongs to whoever opened it. */
+  /** Does nothing: counts stay for other processes, and the caller that opened the limiter closes it. */
   shutdown(): void {}
 
   async #opened(): Promise<Opened> {
@@ -148,7 +146,7 @@ export class LimiterStore {
     return new WindowCounts(parts, this.#resource, hits);
   }
 
-  /** An id for every key, whatever its length: a key that made an error would pass with `passOnStoreError`. */
+  /** Makes an id for every key, whatever its length: a key that made an error would pass with `passOnStoreError`. */
   #idOf(key: string, { deps }: LimiterParts): string {
     const text = `${this.prefix}${key}`;
     if (text !== "" && !text.startsWith(DIGEST)) {
@@ -162,7 +160,7 @@ export class LimiterStore {
   }
 }
 
-/** How far the store has come: `init` says the window, the first hit needs the limiter. */
+/** The states of opening: `init` sets the window, the first hit needs the limiter. */
 type Start =
   | { readonly kind: "none" }
   | { readonly kind: "failed"; readonly error: ValidationError }
@@ -176,7 +174,7 @@ interface Opened {
   readonly windowMs: number;
 }
 
-/** A client of the service counts for nobody: windows that a request brings are neither shown nor ended over HTTP. */
+/** Requires a limiter of this process: over HTTP, windows that a request brings are neither shown nor ended. */
 function partsIn(limiter: Limiter): LimiterParts {
   const parts = partsIfLimiter(limiter);
   if (parts !== undefined) return parts;

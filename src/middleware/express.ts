@@ -1,12 +1,12 @@
 import type { NextFunction, Request, RequestHandler, Response } from "express";
-import { RateLimitExceeded } from "../domain/names/errors.ts";
+import type { RateLimitExceeded } from "../domain/names/errors.ts";
 import { withCurrentLease } from "../engine/lease/current-lease.ts";
 import type { Lease } from "../engine/lease/lease.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import type { Answer } from "./answer.ts";
-import { type Arriving, type Decision, Gate } from "./gate.ts";
+import { type Arriving, type Decision, gateWithHandler } from "./gate.ts";
 import { onceEnded, signalOf } from "./node-response.ts";
-import { checkHandler, checkOptions, type RateLimitOptions } from "./options.ts";
+import type { RateLimitOptions } from "./options.ts";
 
 declare global {
   namespace Express {
@@ -36,8 +36,7 @@ export interface ExpressRateLimitOptions extends RateLimitOptions<Request> {
  * ```
  */
 export function rateLimit(options: ExpressRateLimitOptions): RequestHandler {
-  const gate = new Gate(checkOptions(options, ["handler"]));
-  const handler = checkHandler(options.handler);
+  const { gate, handler } = gateWithHandler(options);
   return (req, res, next) => {
     gate.whenDecided(req, new RequestInChain(handler, req, res, next));
   };
@@ -59,6 +58,10 @@ class RequestInChain implements Arriving {
 
   address(): string | undefined {
     return this.#req.ip;
+  }
+
+  requestId() {
+    return this.#req.headers["x-request-id"];
   }
 
   signal(): AbortSignal {
@@ -89,30 +92,24 @@ class RequestInChain implements Arriving {
         return;
       }
       case "refused":
-        refuse(decision.answer, this.#handler, this.#req, res, next);
+        this.#refuse(decision.answer);
         return;
       case "gone":
-        // Nobody reads an answer.
+        // No answer is read.
         return;
     }
   }
-}
 
-function refuse(
-  { status, headers, problem, error }: Answer,
-  handler: ExpressRateLimitOptions["handler"],
-  req: Request,
-  res: Response,
-  next: NextFunction,
-): void {
-  if (handler !== undefined && error instanceof RateLimitExceeded) {
-    const { "content-type": _, ...fields } = headers;
-    setHeaders(res, fields);
-    (async () => handler(req, res, next, error))().catch(next);
-    return;
+  #refuse({ status, headers, fields, problem, refusal }: Answer): void {
+    const handler = this.#handler;
+    if (handler === undefined || refusal === undefined) {
+      setHeaders(this.#res, headers);
+      this.#res.status(status).end(JSON.stringify(problem));
+      return;
+    }
+    setHeaders(this.#res, fields);
+    (async () => handler(this.#req, this.#res, this.#next, refusal))().catch(this.#next);
   }
-  setHeaders(res, headers);
-  res.status(status).end(JSON.stringify(problem));
 }
 
 function setHeaders(res: Response, headers: Readonly<Record<string, string>>): void {

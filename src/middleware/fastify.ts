@@ -1,12 +1,12 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from "fastify";
-import { RateLimitExceeded, ValidationError } from "../domain/names/errors.ts";
-import { shown } from "../domain/names/names.ts";
+import type { RateLimitExceeded } from "../domain/names/errors.ts";
+import { requireOption } from "../domain/names/known-names.ts";
 import { withCurrentLease } from "../engine/lease/current-lease.ts";
 import type { Lease } from "../engine/lease/lease.ts";
 import type { Answer } from "./answer.ts";
-import { type Arriving, type Decision, Gate } from "./gate.ts";
+import { type Arriving, type Decision, type Gate, gateWithHandler } from "./gate.ts";
 import { onceEnded, signalOf } from "./node-response.ts";
-import { checkHandler, checkOptions, type RateLimitOptions } from "./options.ts";
+import type { RateLimitOptions } from "./options.ts";
 
 declare module "fastify" {
   interface FastifyRequest {
@@ -37,7 +37,7 @@ export interface FastifyRateLimitOptions extends FastifyRouteRateLimitOptions {
   readonly hook?: "onRequest" | "preValidation" | "preHandler";
 }
 
-/** What limits a route. */
+/** The gate of a route, and the function that answers its refusals. */
 interface RouteLimit {
   readonly gate: Gate<FastifyRequest>;
   readonly handler: FastifyRouteRateLimitOptions["handler"];
@@ -55,17 +55,18 @@ export const rateLimit: FastifyPluginAsync<FastifyRateLimitOptions> = async (app
   // Fastify puts options of its own beside those of the plugin.
   const { global = true, hook = "preValidation", ...given } = options as FastifyRateLimitOptions & RegisterOptions;
   const { prefix: _, logLevel: __, logSerializers: ___, ...ofRoutes } = given;
-  if (typeof global !== "boolean") throw invalid("global", global, "true or false");
-  if (!HOOKS.has(hook)) throw invalid("hook", hook, '"onRequest", "preValidation" or "preHandler"');
-  // What routes add is not known here; all else is checked at once.
-  const everywhere = limitOf(global ? ofRoutes : { consume: {}, ...ofRoutes });
+  requireOption("global", global, typeof global === "boolean", "true or false");
+  requireOption("hook", hook, HOOKS.includes(hook), '"onRequest", "preValidation" or "preHandler"');
+  // Options that routes add are not known yet; all others are checked at once.
+  const everywhere: RouteLimit = gateWithHandler(global ? ofRoutes : { consume: {}, ...ofRoutes });
   const ofRoute = new WeakMap<object, RouteLimit>();
   const limitFor = (own: unknown): RouteLimit | undefined => {
     if (own === undefined) return global ? everywhere : undefined;
     if (own === false) return undefined;
-    if (typeof own !== "object" || own === null) throw invalid("config.rateLimit", own, "an object or false");
-    const known = ofRoute.get(own) ?? limitOf({ ...ofRoutes, ...own });
-    ofRoute.set(own, known);
+    requireOption("config.rateLimit", own, typeof own === "object" && own !== null, "an object or false");
+    const options = own as Partial<FastifyRouteRateLimitOptions>;
+    const known = ofRoute.get(options) ?? gateWithHandler({ ...ofRoutes, ...options });
+    ofRoute.set(options, known);
     return known;
   };
   if (!app.hasRequestDecorator("lease")) app.decorateRequest("lease", undefined);
@@ -88,20 +89,20 @@ export const rateLimit: FastifyPluginAsync<FastifyRateLimitOptions> = async (app
   };
   if (hook === "onRequest") {
     app.addHook("onRequest", decideAbout);
-    // The body is read by events of the connection, outside of what was entered before.
+    // Events of the connection read the body, outside of the context that was entered before.
     app.addHook("preValidation", ({ lease }, _reply, next) => (lease ? withCurrentLease(lease, () => next()) : next()));
   } else if (hook === "preHandler") app.addHook("preHandler", decideAbout);
   else app.addHook("preValidation", decideAbout);
 };
 
-// For the application that registers it and everything below, not for a scope of its own: what `fastify-plugin` does.
+// The hooks, as with `fastify-plugin`, are for the application that registers the plugin, not for a scope of its own.
 Object.assign(rateLimit, {
   [Symbol.for("skip-override")]: true,
   [Symbol.for("fastify.display-name")]: "zae-limiter",
   [Symbol.for("plugin-meta")]: { name: "zae-limiter", fastify: "5.x" },
 });
 
-const HOOKS: ReadonlySet<string> = new Set(["onRequest", "preValidation", "preHandler"]);
+const HOOKS: readonly string[] = ["onRequest", "preValidation", "preHandler"];
 
 interface RegisterOptions {
   readonly prefix?: unknown;
@@ -109,11 +110,7 @@ interface RegisterOptions {
   readonly logSerializers?: unknown;
 }
 
-function limitOf(options: FastifyRouteRateLimitOptions): RouteLimit {
-  return { gate: new Gate(checkOptions(options, ["handler"])), handler: checkHandler(options.handler) };
-}
-
-/** What handlers threw, by request. */
+/** The errors that handlers threw, by request. */
 type Thrown = WeakMap<FastifyRequest, { readonly error: unknown }>;
 
 /** One request in the hook that decides about it. */
@@ -140,6 +137,10 @@ class RequestInHook implements Arriving {
 
   address(): string {
     return this.#request.ip;
+  }
+
+  requestId() {
+    return this.#request.headers["x-request-id"];
   }
 
   signal(): AbortSignal {
@@ -173,35 +174,25 @@ class RequestInHook implements Arriving {
         return;
       }
       case "refused":
-        refuse(decision.answer, this.#limit, this.#request, this.#reply, next);
+        this.#refuse(decision.answer);
         return;
       case "gone":
-        // Nobody reads an answer.
+        // No answer is read.
         this.#reply.hijack();
         return;
     }
   }
-}
 
-function refuse(
-  { status, headers, problem, error }: Answer,
-  { handler }: RouteLimit,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  next: (error?: Error) => void,
-): void {
-  reply.code(status);
-  if (handler === undefined || !(error instanceof RateLimitExceeded)) {
-    reply.headers(headers).send(JSON.stringify(problem));
-    return;
+  #refuse({ status, headers, fields, problem, refusal }: Answer): void {
+    const reply = this.#reply.code(status);
+    const { handler } = this.#limit;
+    if (handler === undefined || refusal === undefined) {
+      reply.headers(headers).send(JSON.stringify(problem));
+      return;
+    }
+    reply.headers(fields);
+    (async () => handler(this.#request, reply, refusal))().then((body) => {
+      if (!reply.sent) reply.send(body);
+    }, this.#next);
   }
-  const { "content-type": _, ...fields } = headers;
-  reply.headers(fields);
-  (async () => handler(request, reply, error))().then((body) => {
-    if (!reply.sent) reply.send(body);
-  }, next);
-}
-
-function invalid(name: string, value: unknown, wanted: string): ValidationError {
-  return new ValidationError("option_invalid", `${name} is ${shown(value)}; give ${wanted}.`);
 }

@@ -1,11 +1,10 @@
-import { RateLimitExceeded } from "../domain/names/errors.ts";
+import type { RateLimitExceeded } from "../domain/names/errors.ts";
 import { withCurrentLease } from "../engine/lease/current-lease.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
-import { addressOfWorker } from "./fetch-address.ts";
-import { Gate } from "./gate.ts";
-import { checkHandler, checkOptions, type RateLimitOptions } from "./options.ts";
+import { addressOfWorker } from "./client-address.ts";
+import { gateWithHandler } from "./gate.ts";
+import { checkWrapped, type RateLimitOptions } from "./options.ts";
 import { goneResponse, limitedResponse, problemResponse } from "./response.ts";
-import { checkWrapped } from "./wrapped.ts";
 
 /** Options of `rateLimit` for handlers of the web platform. */
 export interface FetchRateLimitOptions<In extends Request = Request> extends RateLimitOptions<In> {
@@ -27,11 +26,11 @@ export function rateLimit<In extends Request = Request, Rest extends unknown[] =
   options: FetchRateLimitOptions<In>,
 ): (request: In, ...rest: Rest) => Promise<Response> {
   checkWrapped(handler);
-  const gate = new Gate(checkOptions(options, ["handler"]));
-  const onRefusal = checkHandler(options.handler);
+  const { gate, handler: onRefusal } = gateWithHandler(options);
   return async (request, ...rest) => {
     const arrival = {
       address: () => addressOfWorker(request, rest[0]),
+      requestId: () => request.headers.get("x-request-id"),
       signal: () => request.signal,
       hasLeft: () => request.signal.aborted,
     };
@@ -45,10 +44,9 @@ export function rateLimit<In extends Request = Request, Rest extends unknown[] =
       case "passed":
         return limitedResponse(await handler(request, ...rest), { isHead, headers: decision.headers }, undefined);
       case "refused": {
-        const { error, headers } = decision.answer;
-        if (onRefusal === undefined || !(error instanceof RateLimitExceeded)) return problemResponse(decision.answer);
-        const { "content-type": _, ...fields } = headers;
-        return limitedResponse(await onRefusal(request, error), { isHead, headers: fields }, undefined);
+        const { refusal, fields } = decision.answer;
+        if (onRefusal === undefined || refusal === undefined) return problemResponse(decision.answer);
+        return limitedResponse(await onRefusal(request, refusal), { isHead, headers: fields }, undefined);
       }
       case "granted": {
         const { lease, headers, close } = decision;

@@ -3,18 +3,23 @@ import type { Limit } from "../domain/limits/limit.ts";
 import { RateLimiterUnavailable } from "../domain/names/errors.ts";
 import { entityIdOf, resourceOf } from "../domain/names/text-names.ts";
 import type { Acquirer } from "../engine/acquire/acquirer.ts";
-import type { Acquiring } from "../engine/acquire/acquiring.ts";
-import type { Outcome } from "../engine/acquire/outcome.ts";
+import type { Acquiring, Outcome } from "../engine/acquire/acquiring.ts";
 import type { AcquireRequest } from "../engine/acquire/request.ts";
-import { inShadow } from "../engine/acquire/shadow.ts";
 import type { Lease } from "../engine/lease/lease.ts";
 import { partsIfLimiter } from "../engine/limiter/limiter-parts.ts";
-import { exceededBy } from "../engine/refusal/refused.ts";
+import { exceededBy, inShadow } from "../engine/refusal/refused.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { type Answer, answerOf, fieldsOf, keyMissing } from "./answer.ts";
 import { keyOfAddress } from "./client-address.ts";
 import { tellDegraded } from "./degraded.ts";
-import { type CheckedOptions, costOf, type RequestOutcome } from "./options.ts";
+import {
+  type CheckedOptions,
+  checkOptions,
+  costOf,
+  type RateLimitOptions,
+  type RequestOutcome,
+  requireFunction,
+} from "./options.ts";
 import { RequestLease } from "./request-lease.ts";
 
 type Fields = Readonly<Record<string, string>>;
@@ -24,7 +29,7 @@ type Fields = Readonly<Record<string, string>>;
  * - `passed`: it goes on without a lease, in shadow mode or during an outage.
  * - `granted`: it goes on with a lease, which `close` ends. `close` must be called, may be called again, and never throws.
  * - `refused`: it is answered, and the handler does not run.
- * - `gone`: the client left while the request waited. Nothing was taken, and nobody reads an answer.
+ * - `gone`: the client left while the request waited. Nothing was taken, and no answer is read.
  */
 export type Decision =
   | { readonly kind: "skipped" }
@@ -38,25 +43,27 @@ export type Decision =
   | { readonly kind: "refused"; readonly answer: Answer }
   | { readonly kind: "gone" };
 
-/** What a framework knows of a request, asked only where it is needed. */
+/** Facts about a request that a framework is asked for only if they are needed. */
 export interface Arrival {
   /** The client's address. */
   address(): string | null | undefined;
-  /** Aborted when the client leaves. */
+  /** The header field `x-request-id`: the name of the request in events and in the refusal log. */
+  requestId?(): string | readonly string[] | null | undefined;
+  /** A signal that is aborted when the client leaves. */
   signal?(): AbortSignal;
-  /** Whether the client has left before it had the whole answer. Absent: the outcome that the framework tells is right. */
+  /** True if the client has left before it had the whole answer. Absent: the outcome that the framework reports is right. */
   hasLeft?(): boolean;
   /** The longest that the request can wait, in ms; absent: as long as the options say. */
   waitMaxMs?(): number;
 }
 
-/** A request that goes on when it is decided about. One object, as each function would be made for every request. */
+/** A request that goes on when it is decided. It is one object, because functions would be made anew for every request. */
 export interface Arriving extends Arrival {
   proceed(decision: Decision): void;
   failed(error: unknown): void;
 }
 
-/** What every request of a middleware asks for, where none of it is a function. */
+/** The request of a middleware none of whose options is a function. */
 interface FixedCost {
   readonly resource: string;
   readonly limits: readonly Limit[] | undefined;
@@ -64,7 +71,7 @@ interface FixedCost {
   readonly leavePercent: number | undefined;
 }
 
-/** One request, and what it is decided by. */
+/** One request with the facts that decide it. */
 interface Asking<In> {
   readonly input: In;
   readonly arrival: Arrival;
@@ -75,10 +82,10 @@ interface Asking<In> {
 /** Decides about the requests of one middleware. */
 export class Gate<In> {
   readonly #options: CheckedOptions<In>;
-  /** All requests ask for the same; only the entity differs. */
+  /** True if requests differ only in their entity. */
   readonly #isFixed: boolean;
   #limiter: Acquiring | Promise<Acquiring>;
-  /** Of a limiter of this process; undefined for a client. */
+  /** The acquirer of a limiter of this process; undefined for a client. */
   #acquirer: Acquirer | undefined;
 
   constructor(options: CheckedOptions<In>) {
@@ -100,7 +107,7 @@ export class Gate<In> {
     );
   }
 
-  /** Decides, and calls back with the decision or with what was thrown: at once where nothing had to be waited for. */
+  /** Decides, and calls back with the decision or the error: at once if nothing had to be waited for. */
   whenDecided(input: In, arriving: Arriving): void {
     let decided: MaybePromise<Decision>;
     try {
@@ -114,8 +121,8 @@ export class Gate<In> {
   }
 
   /**
-   * Takes what the request costs. Throws, or rejects with, what functions of the options throw, and errors of the program. Only what
-   * is a promise is waited for: each wait would be a turn of the queue more for every request.
+   * Takes what the request costs. Throws, or rejects with, errors that functions of the options throw, and errors of the program. Only
+   * promises are awaited: each wait would cost every request one more turn of the queue.
    */
   decide(input: In, arrival: Arrival): MaybePromise<Decision> {
     const { skip, shadow } = this.#options;
@@ -146,8 +153,11 @@ export class Gate<In> {
     } catch (error) {
       return this.#failed(error, shadow);
     }
-    if (!this.#isFixed) return this.#asked(entityId, asking.input).then((asked) => this.#take(asked, asking));
-    const request = this.#fixed(entityId);
+    const requestId = asking.arrival.requestId?.();
+    if (!this.#isFixed) {
+      return this.#asked(entityId, asking.input).then((asked) => this.#take(named(asked, requestId), asking));
+    }
+    const request = named(this.#fixed(entityId), requestId);
     const isPlain = !shadow && this.#options.wait === undefined;
     const granted = isPlain ? this.#acquirer?.attemptAtOnce(request) : undefined;
     if (granted !== undefined) return this.#granted(granted.lease, request, asking);
@@ -222,7 +232,7 @@ export class Gate<In> {
     return { kind: "passed", headers };
   }
 
-  /** What an error becomes. In shadow mode nothing that callers cause, and no outage, keeps a request from passing. */
+  /** Turns an error into a decision. In shadow mode a request passes in spite of errors that callers cause, and of outages. */
   #failed(error: unknown, shadow: boolean): Decision {
     const answer = answerOf(error, this.#options);
     if (answer === undefined) throw error;
@@ -230,19 +240,35 @@ export class Gate<In> {
   }
 }
 
+/** Makes the gate of a framework whose options may have a `handler` that answers refusals. */
+export function gateWithHandler<In, Handler>(
+  options: RateLimitOptions<In> & { readonly handler?: Handler },
+): { readonly gate: Gate<In>; readonly handler: Handler | undefined } {
+  const gate = new Gate(checkOptions<In>(options, ["handler"]));
+  requireFunction("handler", options.handler);
+  return { gate, handler: options.handler };
+}
+
 function onceDecided(decided: Promise<Decision>, arriving: Arriving): void {
-  // Two functions, not a chain: what `proceed` throws must not come back to `failed`.
+  // Two functions, not a chain: an error of `proceed` must not reach `failed`.
   decided.then(
     (decision) => arriving.proceed(decision),
     (error) => arriving.failed(error),
   );
 }
 
-// Nearly every request has three names or four, and is made of no others.
+// The literals have the three or four names that nearly every request has, so that they share a shape.
 function requestOf(entityId: string, { resource, limits, consume, leavePercent }: FixedCost): AcquireRequest {
   const request = limits === undefined ? { entityId, resource, consume } : { entityId, resource, consume, limits };
   return leavePercent === undefined ? request : { ...request, leavePercent };
 }
+
+/** A header field that is no id, or one of unusual length, names nothing. */
+function named(request: AcquireRequest, requestId: ReturnType<NonNullable<Arrival["requestId"]>>): AcquireRequest {
+  return typeof requestId === "string" && REQUEST_ID.test(requestId) ? { ...request, requestId } : request;
+}
+
+const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 
 const SKIPPED: Decision = { kind: "skipped" };
 const PASSED: Decision = { kind: "passed", headers: {} };

@@ -1,14 +1,14 @@
 import type { Context, Env, MiddlewareHandler } from "hono";
-import { RateLimitExceeded } from "../domain/names/errors.ts";
+import type { RateLimitExceeded } from "../domain/names/errors.ts";
 import { withCurrentLease } from "../engine/lease/current-lease.ts";
 import type { Lease } from "../engine/lease/lease.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
-import { addressOfWorker } from "./fetch-address.ts";
-import { Gate } from "./gate.ts";
-import { checkHandler, checkOptions, type RateLimitOptions, type RequestOutcome } from "./options.ts";
+import { addressOfWorker } from "./client-address.ts";
+import { gateWithHandler } from "./gate.ts";
+import type { RateLimitOptions, RequestOutcome } from "./options.ts";
 import { goneResponse, limitedResponse, problemResponse } from "./response.ts";
 
-/** What the middleware sets in the context. */
+/** The variables that the middleware sets in the context. */
 export interface HonoRateLimitEnv extends Env {
   /** Where the lease is. */
   readonly Variables: {
@@ -32,11 +32,15 @@ export interface HonoRateLimitOptions extends RateLimitOptions<Context> {
  * ```
  */
 export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler<HonoRateLimitEnv> {
-  const gate = new Gate(checkOptions(options, ["handler"]));
-  const handler = checkHandler(options.handler);
+  const { gate, handler } = gateWithHandler(options);
   return async (c, next) => {
     const { raw } = c.req;
-    const arrival = { address: () => addressOf(c), signal: () => raw.signal, hasLeft: () => raw.signal.aborted };
+    const arrival = {
+      address: () => addressOf(c),
+      requestId: () => raw.headers.get("x-request-id"),
+      signal: () => raw.signal,
+      hasLeft: () => raw.signal.aborted,
+    };
     const decision = await gate.decide(c, arrival);
     switch (decision.kind) {
       case "skipped":
@@ -47,11 +51,10 @@ export function rateLimit(options: HonoRateLimitOptions): MiddlewareHandler<Hono
         await next();
         return answer(c, decision.headers, undefined);
       case "refused": {
-        const { error, headers } = decision.answer;
-        if (handler === undefined || !(error instanceof RateLimitExceeded)) return problemResponse(decision.answer);
-        const { "content-type": _, ...fields } = headers;
+        const { refusal, fields } = decision.answer;
+        if (handler === undefined || refusal === undefined) return problemResponse(decision.answer);
         for (const name in fields) c.header(name, fields[name]);
-        return limitedResponse(await handler(c, error), { isHead: false, headers: fields }, undefined);
+        return limitedResponse(await handler(c, refusal), { isHead: false, headers: fields }, undefined);
       }
       case "granted": {
         const { lease, headers, close } = decision;
@@ -78,12 +81,12 @@ function answer(
 ): void {
   const response = limitedResponse(c.res, { isHead: c.req.method === "HEAD", headers }, close);
   if (response === c.res) return;
-  // Otherwise Hono would mix the fields of both.
+  // Without this, Hono would mix the fields of both responses.
   c.res = undefined;
   c.res = response;
 }
 
-/** What servers that run Hono put into its environment. */
+/** The environment that servers give to Hono. */
 interface ServerEnv {
   readonly incoming?: { readonly socket?: { readonly remoteAddress?: string } };
   readonly requestContext?: {

@@ -1,24 +1,26 @@
 import type { RateLimitExceeded } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import { enterLease, withCurrentLease } from "../engine/lease/current-lease.ts";
 import type { Lease } from "../engine/lease/lease.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
-import { type Arrival, type Decision, Gate } from "./gate.ts";
-import { answered, type LambdaResult, resultOf, statusOf, withFields } from "./lambda-result.ts";
+import { type Arrival, type Decision, gateWithHandler } from "./gate.ts";
 import {
   isCutOff,
   isStream,
+  type LambdaResult,
   type ResponseStream,
+  refusedResult,
   refuseOnStream,
+  statusOf,
   whenStreamEnds,
+  withFields,
   withPreludeFields,
-} from "./lambda-stream.ts";
-import { checkHandler, checkOptions, type RateLimitOptions } from "./options.ts";
-import { checkWrapped } from "./wrapped.ts";
+} from "./lambda-response.ts";
+import { checkWrapped, type RateLimitOptions } from "./options.ts";
 
-export type { LambdaResult } from "./lambda-result.ts";
-export type { ResponseStream } from "./lambda-stream.ts";
+export type { LambdaResult, ResponseStream } from "./lambda-response.ts";
 
-/** What is used of an event of API Gateway (payload 2.0) or of a function URL. */
+/** The part of an event of API Gateway (payload 2.0) or a function URL that the middleware uses. */
 export interface LambdaHttpEvent {
   /** About the request. */
   readonly requestContext?: {
@@ -28,11 +30,13 @@ export interface LambdaHttpEvent {
       readonly sourceIp?: string;
     };
   };
+  /** The header fields, by lower-case name. */
+  readonly headers?: Readonly<Record<string, string | undefined>> | null;
   /** The lease of the request. Absent where it passed without one. */
   lease?: Lease;
 }
 
-/** What is used of the context of a function. */
+/** The part of a function's context that the middleware uses. */
 export interface LambdaContext {
   /** Milliseconds until the function is stopped. */
   getRemainingTimeInMillis?(): number;
@@ -62,8 +66,7 @@ export function rateLimit<Event extends LambdaHttpEvent, Rest extends unknown[],
   options: LambdaRateLimitOptions<Event>,
 ): (event: Event, ...rest: [...Rest, ...unknown[]]) => Promise<Result | LambdaResult> {
   checkWrapped(handler);
-  const gate = new Gate(checkOptions(options, ["handler"]));
-  const onRefusal = checkHandler(options.handler);
+  const { gate, handler: onRefusal } = gateWithHandler(options);
   return async (event, ...rest) => {
     const [first, second] = rest as readonly unknown[];
     const stream = isStream(first) ? first : undefined;
@@ -97,7 +100,7 @@ async function inLease<Event extends LambdaHttpEvent, Result>(
   const ended = stream && whenStreamEnds(stream, withPreludeFields(stream, headers));
   try {
     const result = await withCurrentLease(lease, run);
-    // The function is frozen as soon as it has answered: what is to be stored is stored before.
+    // Lambda freezes the function as soon as it has answered, so the lease is stored before.
     if (ended !== undefined) {
       await close(await ended);
       return result;
@@ -110,7 +113,7 @@ async function inLease<Event extends LambdaHttpEvent, Result>(
   }
 }
 
-/** What is used of a request of Middy. */
+/** The part of a request of Middy that the middleware uses. */
 export interface MiddyRequest<Event extends LambdaHttpEvent = LambdaHttpEvent> {
   /** The event. */
   event: Event;
@@ -118,7 +121,7 @@ export interface MiddyRequest<Event extends LambdaHttpEvent = LambdaHttpEvent> {
   context?: LambdaContext;
   /** The result of the handler. Default: none yet. */
   response?: unknown;
-  /** What the handler threw. Default: nothing. */
+  /** The error that the handler threw. Default: none. */
   error?: unknown;
 }
 
@@ -133,7 +136,7 @@ export interface RateLimitMiddleware<Event extends LambdaHttpEvent = LambdaHttpE
 }
 
 /**
- * The same as a middleware of Middy. The lease is at `event.lease` and is `currentLease()` in the handler.
+ * Makes the middleware of Middy. The lease is at `event.lease` and is `currentLease()` in the handler.
  *
  * ```ts
  * export const handler = middy(hello).use(rateLimitMiddy({ limiter, limits }));
@@ -142,8 +145,7 @@ export interface RateLimitMiddleware<Event extends LambdaHttpEvent = LambdaHttpE
 export function rateLimitMiddy<Event extends LambdaHttpEvent = LambdaHttpEvent>(
   options: LambdaRateLimitOptions<Event>,
 ): RateLimitMiddleware<Event> {
-  const gate = new Gate(checkOptions(options, ["handler"]));
-  const onRefusal = checkHandler(options.handler);
+  const { gate, handler: onRefusal } = gateWithHandler(options);
   const decisions = new WeakMap<object, Decision>();
   return {
     async before(request) {
@@ -151,7 +153,7 @@ export function rateLimitMiddy<Event extends LambdaHttpEvent = LambdaHttpEvent>(
       const decision = await gate.decide(event, arrivalOf(event, context, undefined));
       if (decision.kind === "refused" || decision.kind === "gone") return refusal(decision, event, onRefusal);
       if (decision.kind === "granted") {
-        const bounded = closedInTime(decision, context);
+        const bounded = closeInTime(decision, context);
         decisions.set(request, bounded);
         holdLease(request, bounded.lease);
         closeOnEarlyAnswer(request, bounded);
@@ -175,14 +177,15 @@ export function rateLimitMiddy<Event extends LambdaHttpEvent = LambdaHttpEvent>(
 }
 
 /**
- * Middy runs the handler outside of its middleware: whatever a middleware enters ends with it. But it reads the event right where it
- * calls the handler, so there the lease becomes the current one.
+ * Makes the lease the current one when Middy reads the event, which it does where it calls the handler. The handler runs outside of the
+ * middleware: a context that a middleware enters ends with it.
  */
 function holdLease<Event extends LambdaHttpEvent>(request: MiddyRequest<Event>, lease: Lease): void {
   let { event } = request;
   event.lease = lease;
   Object.defineProperty(request, "event", {
-    ...{ configurable: true, enumerable: true },
+    configurable: true,
+    enumerable: true,
     get: () => {
       enterLease(lease);
       return event;
@@ -195,11 +198,11 @@ function holdLease<Event extends LambdaHttpEvent>(request: MiddyRequest<Event>, 
 
 type Granted = Extract<Decision, { kind: "granted" }>;
 
-/** No function runs longer, in ms. */
+/** Lambda stops every function after this time, in ms. */
 const FUNCTION_MAX_MS = 900_000;
 
-/** Where Middy tells of no end, as after a middleware whose `onError` throws, the request ends when the function would be stopped. */
-function closedInTime(granted: Granted, context: LambdaContext | undefined): Granted {
+/** Closes the lease when the function would be stopped. Middy reports no end after a middleware whose `onError` throws. */
+function closeInTime(granted: Granted, context: LambdaContext | undefined): Granted {
   const boundMs = Math.min(context?.getRemainingTimeInMillis?.() ?? FUNCTION_MAX_MS, FUNCTION_MAX_MS);
   const bound = setTimeout(() => granted.close({ kind: "disconnected" }), boundMs).unref();
   const close: Granted["close"] = (outcome) => {
@@ -210,8 +213,8 @@ function closedInTime(granted: Granted, context: LambdaContext | undefined): Gra
 }
 
 /**
- * Middy calls neither `after` nor `onError` of the others where one of its middlewares answers early: it puts what that one returned into
- * `earlyResponse`, and then into `response`, which it returns. So there the lease is closed, and the answer waits for it.
+ * Closes the lease if another middleware answers early. Middy then calls neither `after` nor `onError`: it puts the answer into
+ * `earlyResponse`, and then into `response`, which it returns. So the lease is closed there, and the answer waits for it.
  */
 function closeOnEarlyAnswer<Event extends LambdaHttpEvent>(
   request: MiddyRequest<Event>,
@@ -219,7 +222,8 @@ function closeOnEarlyAnswer<Event extends LambdaHttpEvent>(
 ): void {
   let { response } = request;
   Object.defineProperty(request, "response", {
-    ...{ configurable: true, enumerable: true },
+    configurable: true,
+    enumerable: true,
     get: () => response,
     set: (answer: unknown) => {
       response = answer;
@@ -239,8 +243,9 @@ function arrivalOf(
   stream: ResponseStream | undefined,
 ): Arrival {
   return {
-    ...(stream === undefined ? {} : { hasLeft: () => isCutOff(stream) }),
+    ...given({ hasLeft: stream && (() => isCutOff(stream)) }),
     address: () => event.requestContext?.http?.sourceIp,
+    requestId: () => event.headers?.["x-request-id"],
     waitMaxMs: () => (context?.getRemainingTimeInMillis?.() ?? Number.POSITIVE_INFINITY) - RESERVE_MS,
   };
 }
@@ -251,5 +256,5 @@ async function refusal<Event extends LambdaHttpEvent>(
   onRefusal: LambdaRateLimitOptions<Event>["handler"],
 ): Promise<LambdaResult> {
   if (decision.kind === "gone") return { statusCode: 499, headers: {}, body: "" };
-  return answered(decision.answer, onRefusal && ((error) => onRefusal(event, error)), resultOf);
+  return refusedResult(decision.answer, onRefusal && ((error) => onRefusal(event, error)));
 }

@@ -2,6 +2,8 @@ import type { ServerResponse } from "node:http";
 import {
   type CallHandler,
   type CanActivate,
+  type CustomDecorator,
+  createParamDecorator,
   type DynamicModule,
   type ExecutionContext,
   HttpException,
@@ -10,21 +12,90 @@ import {
   Module,
   type NestInterceptor,
   type OnModuleInit,
+  SetMetadata,
 } from "@nestjs/common";
 import { APP_INTERCEPTOR, ModulesContainer, Reflector } from "@nestjs/core";
 import { Observable } from "rxjs";
 import { withCurrentLease } from "../engine/lease/current-lease.ts";
 import type { Lease } from "../engine/lease/lease.ts";
 import { Gate } from "./gate.ts";
-import { checkPart, decoratedOptions, type NestRateLimitOptions, type NestRequest } from "./nest-decorators.ts";
 import { onceEnded, signalOf } from "./node-response.ts";
 import { checkOptions, type RateLimitOptions } from "./options.ts";
 
-/** Options of `RateLimitModule.forRoot`. What a request costs may be left to `@RateLimit({ … })`. */
-export type NestModuleOptions<In = NestRequest> = NestRateLimitOptions<In> & Pick<RateLimitOptions<In>, "limiter">;
+/** The part of a request that Nest has on Express and on Fastify alike. */
+export interface NestRequest {
+  /** The client's address. */
+  readonly ip: string | undefined;
+  /** The header fields, by lower-case name. */
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** The method, such as `GET`. */
+  readonly method: string;
+  /** The path with its query. */
+  readonly url: string;
+}
+
+/** Options of a controller or a handler, over those of `RateLimitModule.forRoot`, one by one. */
+export type NestRateLimitOptions<In = NestRequest> = Partial<RateLimitOptions<In>>;
+
+/** The names of the decorators' metadata. */
+const OPTIONS = "zae-limiter:options";
+const SKIP = "zae-limiter:skip";
+
+/**
+ * Limits a controller or a handler by other options than `RateLimitModule.forRoot` has. The guard must be bound there:
+ * with `@UseGuards(RateLimitGuard)`, or everywhere as `APP_GUARD`. Written beside `@Post("chat")`:
+ * `@RateLimit({ resource: "chat", consume: { rpm: 1, tpm: 500 } })`.
+ */
+export function RateLimit<In = NestRequest>(options: NestRateLimitOptions<In>): CustomDecorator {
+  checkPart(options as NestRateLimitOptions<never>);
+  return SetMetadata(OPTIONS, options);
+}
+
+/**
+ * A controller or a handler that is not limited. `@SkipRateLimit(false)`, or `@RateLimit({ … })`, on a handler limits it
+ * all the same.
+ */
+export function SkipRateLimit(skip: boolean = true): CustomDecorator {
+  return SetMetadata(SKIP, skip);
+}
+
+/** The lease of the request, as an argument of the handler. Undefined where the request was not limited. */
+export const CurrentLease: () => ParameterDecorator = createParamDecorator(
+  (_: unknown, context: ExecutionContext) => context.switchToHttp().getRequest().lease,
+);
 
 type Handler = ReturnType<ExecutionContext["getHandler"]>;
 type Controller = ReturnType<ExecutionContext["getClass"]>;
+
+/** Joins the decorators of a handler and its controller; undefined: the handler is not limited. */
+function decoratedOptions(
+  reflector: Reflector,
+  handler: Handler,
+  controller: Controller,
+): NestRateLimitOptions<unknown> | undefined {
+  const own = reflector.get<NestRateLimitOptions<unknown> | undefined>(OPTIONS, handler);
+  const ofAll = reflector.get<NestRateLimitOptions<unknown> | undefined>(OPTIONS, controller);
+  const isSkipped =
+    reflector.get<boolean | undefined>(SKIP, handler) ??
+    (own === undefined && reflector.get<boolean | undefined>(SKIP, controller) === true);
+  return isSkipped ? undefined : { ...ofAll, ...own };
+}
+
+/** Checks options of which some are given elsewhere. */
+function checkPart(options: NestRateLimitOptions<never>): void {
+  const isObject = typeof options === "object" && options !== null;
+  checkOptions(isObject ? { limiter: ELSEWHERE, ...options } : options, []);
+}
+
+/** Stands for the limiter that is given elsewhere. */
+const ELSEWHERE = { tryAcquire: unused, acquire: unused, withLease: unused, resolveLimits: unused };
+
+function unused(): never {
+  throw new Error("This limiter only stands for another one.");
+}
+
+/** Options of `RateLimitModule.forRoot`. What a request costs may be left to `@RateLimit({ … })`. */
+export type NestModuleOptions<In = NestRequest> = NestRateLimitOptions<In> & Pick<RateLimitOptions<In>, "limiter">;
 
 /** A request as the guard leaves it for the handler. */
 interface LimitedRequest extends NestRequest {
@@ -39,7 +110,7 @@ interface FastifyReply {
   header(name: string, value: string): unknown;
 }
 
-/** What limits each handler, for all guards of an application. */
+/** The gates of all handlers, for all guards of an application. */
 class RateLimitGates {
   readonly #options: NestModuleOptions<unknown>;
   readonly #reflector: Reflector;
@@ -67,7 +138,7 @@ class RateLimitGates {
     return decorated === undefined ? "none" : new Gate(checkOptions({ ...this.#options, ...decorated }, []));
   }
 
-  /** Makes those of a controller whose decorators say something, so that its options are checked before a request comes. */
+  /** Makes the gates of a controller that has decorators, so that their options are checked before a request comes. */
   prepare(controller: Controller): void {
     for (const handler of methodsOf(controller)) {
       const decorated = decoratedOptions(this.#reflector, handler, controller);
@@ -110,7 +181,11 @@ export class RateLimitGuard implements CanActivate {
     const request = http.getRequest<LimitedRequest>();
     const response = http.getResponse<NestResponse>();
     const raw = "raw" in response ? response.raw : response;
-    const decision = await gate.decide(request, { address: () => request.ip, signal: () => signalOf(raw) });
+    const decision = await gate.decide(request, {
+      address: () => request.ip,
+      requestId: () => request.headers["x-request-id"],
+      signal: () => signalOf(raw),
+    });
     switch (decision.kind) {
       case "skipped":
         return true;
@@ -128,13 +203,13 @@ export class RateLimitGuard implements CanActivate {
         throw new HttpException(problem, status, { cause: error });
       }
       case "gone":
-        // Nobody reads the answer; the handler must not run.
+        // No answer is read; the handler must not run.
         throw new HttpException("The client has left.", CLIENT_GONE);
     }
   }
 }
 
-/** What servers log for a client that left. */
+/** Servers log this status for a client that left. */
 const CLIENT_GONE = 499;
 
 function setHeaders(response: NestResponse, headers: Readonly<Record<string, string>>): void {
@@ -147,12 +222,12 @@ function setHeaders(response: NestResponse, headers: Readonly<Record<string, str
   }
 }
 
-/** Runs handlers so that `currentLease()` answers the lease in them. A guard cannot: what it enters ends with its promise. */
+/** Runs handlers so that `currentLease()` returns their lease. A guard cannot: a context that it enters ends with its promise. */
 class RateLimitInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const { lease } = context.getType() === "http" ? context.switchToHttp().getRequest<LimitedRequest>() : {};
     if (lease === undefined) return next.handle();
-    // Both in it: Nest keeps to the context in which `handle` was called, and what is returned as a stream to that of its subscriber.
+    // Both run in the context: Nest keeps that in which `handle` was called, and a returned stream keeps that of its subscriber.
     return new Observable((subscriber) => withCurrentLease(lease, () => next.handle().subscribe(subscriber)));
   }
 }
@@ -177,7 +252,7 @@ export class RateLimitModule implements OnModuleInit {
    * ```
    */
   static forRoot<In = NestRequest>(options: NestModuleOptions<In>): DynamicModule {
-    // With its name: a limiter that is missing here is given nowhere else.
+    // The name `limiter` is always there, so that a missing limiter is reported: it is given nowhere else.
     checkPart((options && { ...options, limiter: options.limiter }) as NestRateLimitOptions<never>);
     return {
       module: RateLimitModule,
@@ -205,7 +280,7 @@ export class RateLimitModule implements OnModuleInit {
   }
 }
 
-// By calls, not by syntax: Node runs these sources as they are, and strips only types.
+// Decorators are called, not written as syntax: Node runs these sources as they are, and strips only types.
 Injectable()(RateLimitGuard);
 Inject(RateLimitGates)(RateLimitGuard, undefined, 0);
 Injectable()(RateLimitInterceptor);

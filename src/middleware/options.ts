@@ -1,9 +1,9 @@
-import { amountsOf, type Tokens } from "../domain/charge/amounts.ts";
-import { measuresOf } from "../domain/charge/measures.ts";
-import { checkLeave } from "../domain/limits/floor.ts";
+import { amountsOf, measuresOf, type Tokens } from "../domain/charge/amounts.ts";
 import { checkLimits, type Limit } from "../domain/limits/limit.ts";
+import { checkLeave } from "../domain/limits/limit-numbers.ts";
 import { type RateLimitExceeded, ValidationError } from "../domain/names/errors.ts";
-import { KnownNames } from "../domain/names/known-names.ts";
+import { given } from "../domain/names/given.ts";
+import { KnownNames, requireOption } from "../domain/names/known-names.ts";
 import { shown } from "../domain/names/names.ts";
 import { resourceOf } from "../domain/names/text-names.ts";
 import type { Acquiring } from "../engine/acquire/acquiring.ts";
@@ -13,7 +13,7 @@ import { isGivenBack } from "../engine/lease/work-end.ts";
 import { checkHeaderOptions, type HeaderForm } from "../engine/refusal/rate-limit-headers.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 
-/** How a request ended: the response was sent, the handler threw, or the client left before the end. */
+/** The end of a request: the response was sent, the handler threw, or the client left before the end. */
 export type RequestOutcome = FinishedRequest | FailedRequest | LeftRequest;
 
 /** The response was handed over to its last byte. */
@@ -28,7 +28,7 @@ interface FinishedRequest {
 interface FailedRequest {
   /** Always `"error"`. */
   readonly kind: "error";
-  /** What was thrown. */
+  /** The error that was thrown. */
   readonly error: unknown;
 }
 
@@ -38,11 +38,11 @@ interface LeftRequest {
   readonly kind: "disconnected";
 }
 
-/** What `onRefused` is told. */
+/** The argument of `onRefused`. */
 export interface RefusedRequest {
-  /** Which limits refused, and when the request would fit. */
+  /** The limits that refused, and when the request would fit. */
   readonly refusal: RateLimitExceeded;
-  /** Whether the request went on all the same. */
+  /** True where the request went on all the same. */
   readonly shadow: boolean;
   /** The entity that the key became. */
   readonly entityId: string;
@@ -50,11 +50,11 @@ export interface RefusedRequest {
   readonly resource: string;
 }
 
-/** What `onClosed` is told. */
+/** The argument of `onClosed`. */
 export interface ClosedRequest {
   /** The lease, closed. */
   readonly lease: Lease;
-  /** How the request ended. */
+  /** The end of the request. */
   readonly outcome: RequestOutcome;
 }
 
@@ -67,18 +67,18 @@ export interface RateLimitOptions<In> {
    * 400 `key_missing`. Default: `ip-` and the client's address as the framework says it, of IPv6 the /64 network.
    */
   readonly key?: (input: In) => MaybePromise<string | null | undefined>;
-  /** What the request asks for, as any text; `resourceOf` makes the resource. Default: `"http"`. */
+  /** The resource that the request asks for, as any text; `resourceOf` makes the resource. Default: `"http"`. */
   readonly resource?: string | ((input: In) => MaybePromise<string>);
   /** The limits, in place of the stored ones. Default: the stored limits. */
   readonly limits?: readonly Limit[] | ((input: In) => MaybePromise<readonly Limit[]>);
   /** Whole tokens by measure. Default: 1 of each measure of `limits`; without `limits`, `{ requests: 1 }`. */
   readonly consume?: Tokens | ((input: In) => MaybePromise<Tokens>);
   /**
-   * How many percent of every hard limit must be left after the request, from 0 to 99: what is kept for requests that
+   * The share of every hard limit that must be left after the request, in percent from 0 to 99: what is kept for requests that
    * leave less. Default: 0.
    */
   readonly leavePercent?: number | ((input: In) => MaybePromise<number>);
-  /** How long to wait for tokens before refusing, in ms. The wait ends when the client leaves. Default: no wait. */
+  /** The longest wait for tokens before a refusal, in ms. The wait ends when the client leaves. Default: no wait. */
   readonly wait?: { readonly maxMs: number };
   /** True: the request is not limited and has no header fields. Default: never. */
   readonly skip?: (input: In) => MaybePromise<boolean>;
@@ -91,7 +91,7 @@ export interface RateLimitOptions<In> {
    * 500 or above. `"disconnect"`: the client left before the end. Default: `["error"]`.
    */
   readonly giveBackOn?: readonly ("error" | "disconnect")[] | ((outcome: RequestOutcome) => MaybePromise<boolean>);
-  /** Which header fields answers have; `false`: none but `Retry-After`. Default: `"draft-10"`. */
+  /** The header fields that answers have; `false`: none but `Retry-After`. Default: `"draft-10"`. */
   readonly headers?: "draft-10" | "legacy" | "both" | false;
   /**
    * Whose limits stand in header fields and bodies. `"own"`: the caller's; if none of them counts the request, those of
@@ -123,7 +123,7 @@ export interface CheckedOptions<In>
   readonly leavePercent: number | ((input: In) => MaybePromise<number>) | undefined;
   readonly shadow: boolean | ((input: In) => MaybePromise<boolean>);
   readonly givesBackOn: (outcome: RequestOutcome) => MaybePromise<boolean>;
-  /** Whether it matters of an answered request that its client has left. */
+  /** True if it matters that the client of an answered request has left. */
   readonly hearsOfLeaving: boolean;
   /** Undefined: no header fields but `Retry-After`. */
   readonly form: HeaderForm | undefined;
@@ -132,46 +132,33 @@ export interface CheckedOptions<In>
 
 const NAMES = {
   ...{ limiter: true, key: true, resource: true, limits: true, consume: true, wait: true, skip: true, shadow: true },
-  ...{
-    giveBackOn: true,
-    leavePercent: true,
-    headers: true,
-    levels: true,
-    units: true,
-    onUnavailable: true,
-    onRefused: true,
-    onClosed: true,
-  },
+  ...{ giveBackOn: true, leavePercent: true, headers: true, levels: true, units: true },
+  ...{ onUnavailable: true, onRefused: true, onClosed: true },
 } as const satisfies { readonly [Name in keyof RateLimitOptions<never>]-?: true };
 
-/** Those who make limits check their crons, and so does the limiter: a calendar would be half of the bundle. */
+/** Crons are checked where limits are made, and by the limiter: a calendar would be half of the bundle. */
 const ANY_CRON = { problemOf: () => undefined };
 
-/** Checks what a middleware is made with. `further`: names of options that the framework has besides. */
+/** Checks the options of a middleware. `further`: names of options that only the framework has. */
 export function checkOptions<In>(options: RateLimitOptions<In>, further: readonly string[]): CheckedOptions<In> {
   const also = Object.fromEntries(further.map((name) => [name, true as const]));
   new KnownNames<RateLimitOptions<In>>({ ...NAMES, ...also }).check(options, "The options of rateLimit");
   const { limiter, key, skip, onUnavailable, onRefused, onClosed, wait, limits, consume, headers } = options;
+  const { leavePercent, levels = "own", units = {}, shadow = false, resource = "http" } = options;
   checkLimiter(limiter);
-  for (const [name, value] of Object.entries({ key, skip, onRefused, onClosed })) {
-    if (value !== undefined && typeof value !== "function") throw invalid(name, value, "a function");
-  }
-  if (onUnavailable !== undefined && onUnavailable !== "block" && onUnavailable !== "allow") {
-    throw invalid("onUnavailable", onUnavailable, '"block" or "allow"');
-  }
+  for (const [name, value] of Object.entries({ key, skip, onRefused, onClosed })) requireFunction(name, value);
+  const isPolicy = onUnavailable === undefined || onUnavailable === "block" || onUnavailable === "allow";
+  requireOption("onUnavailable", onUnavailable, isPolicy, '"block" or "allow"');
   checkWait(wait);
-  const { leavePercent } = options;
   if (typeof leavePercent !== "function") checkLeave(leavePercent);
-  const { levels = "own", units = {}, shadow = false, resource = "http" } = options;
-  if (typeof shadow !== "boolean" && typeof shadow !== "function")
-    throw invalid("shadow", shadow, "true, false or a function");
+  const isMode = typeof shadow === "boolean" || typeof shadow === "function";
+  requireOption("shadow", shadow, isMode, "true, false or a function");
   const form = checkHeaderOptions({ levels, units, ...(headers === false ? {} : { headers: headers ?? "draft-10" }) });
   const checkedLimits = typeof limits === "function" || limits === undefined ? limits : checkLimits(limits, ANY_CRON);
   if (typeof consume !== "function" && consume !== undefined) amountsOf(consume, "consume");
   return {
-    ...{ limiter, key, skip, onUnavailable, onRefused, onClosed, levels, shadow, limits: checkedLimits },
+    ...given({ limiter, key, skip, onUnavailable, onRefused, onClosed, levels, shadow, wait, limits: checkedLimits }),
     leavePercent: leavePercent === 0 ? undefined : leavePercent,
-    ...(wait === undefined ? {} : { wait }),
     resource: typeof resource === "function" ? resource : resourceOf(resource),
     consume: consume ?? (typeof checkedLimits === "function" ? undefined : costOf(checkedLimits)),
     givesBackOn: givesBackOn(options.giveBackOn ?? ["error"]),
@@ -180,21 +167,20 @@ export function checkOptions<In>(options: RateLimitOptions<In>, further: readonl
   } as CheckedOptions<In>;
 }
 
-/** What a request costs if nothing is said of it: by stored limits one request, as in every acquire. */
+/** The default cost of a request: 1 of each measure of its limits; by stored limits one request, as in every acquire. */
 export function costOf(limits: readonly Limit[] | undefined): Tokens {
   if (limits === undefined) return { requests: 1 };
   return Object.fromEntries(measuresOf(limits).map((measure) => [measure, 1]));
 }
 
-/** Checks the function that answers refusals in place of the middleware. */
-export function checkHandler<Handler>(handler: Handler): Handler {
-  if (handler !== undefined && typeof handler !== "function") throw invalid("handler", handler, "a function");
-  return handler;
+/** Throws unless an option is a function or left out. */
+export function requireFunction(name: string, value: unknown): void {
+  requireOption(name, value, value === undefined || typeof value === "function", "a function");
 }
 
 function checkLimiter(limiter: unknown): void {
-  const given = limiter as { tryAcquire?: unknown; then?: unknown } | null | undefined;
-  if (typeof given?.tryAcquire === "function" || typeof given?.then === "function") return;
+  const { tryAcquire, then } = (limiter ?? {}) as { tryAcquire?: unknown; then?: unknown };
+  if (typeof tryAcquire === "function" || typeof then === "function") return;
   throw new ValidationError(
     "limiter_invalid",
     `limiter is ${shown(limiter)}; give a RateLimiter, a LimiterClient, or a promise of one.`,
@@ -203,9 +189,8 @@ function checkLimiter(limiter: unknown): void {
 
 function givesBackOn(on: NonNullable<RateLimitOptions<never>["giveBackOn"]>): CheckedOptions<never>["givesBackOn"] {
   if (typeof on === "function") return on;
-  if (!Array.isArray(on) || !on.every((name) => name === "error" || name === "disconnect")) {
-    throw invalid("giveBackOn", on, 'a list of "error" and "disconnect", or a function');
-  }
+  const isList = Array.isArray(on) && on.every((name) => name === "error" || name === "disconnect");
+  requireOption("giveBackOn", on, isList, 'a list of "error" and "disconnect", or a function');
   const [onError, onDisconnect] = [on.includes("error"), on.includes("disconnect")];
   return (outcome) => {
     if (outcome.kind === "disconnected") return onDisconnect || isGivenBack("abandoned");
@@ -213,6 +198,11 @@ function givesBackOn(on: NonNullable<RateLimitOptions<never>["giveBackOn"]>): Ch
   };
 }
 
-function invalid(name: string, value: unknown, wanted: string): ValidationError {
-  return new ValidationError("option_invalid", `${name} is ${shown(value)}; give ${wanted}.`);
+/** Throws unless the handler that is limited is a function. */
+export function checkWrapped(handler: unknown): void {
+  if (typeof handler === "function") return;
+  throw new ValidationError(
+    "handler_invalid",
+    `The first argument of rateLimit is ${shown(handler)}; give the function that answers requests, and the options after it.`,
+  );
 }

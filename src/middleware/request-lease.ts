@@ -8,7 +8,7 @@ import type { CheckedOptions, RequestOutcome } from "./options.ts";
 const DONE = Promise.resolve();
 const LEFT: RequestOutcome = { kind: "disconnected" };
 
-/** Who knows whether the client of a request has left. */
+/** A request whose framework may know that its client has left. */
 interface KnowsClient {
   hasLeft?(): boolean;
 }
@@ -23,7 +23,7 @@ export class RequestLease<In> {
   readonly #client: KnowsClient;
   #closing: Promise<void> | undefined;
 
-  /** `lifecycle`: of a limiter of this process. One by one, not in an object: it would be made for every request. */
+  /** `lifecycle` is that of a limiter of this process. The arguments are no object: one would be made for every request. */
   constructor(
     lease: Lease,
     limiter: Acquiring,
@@ -43,22 +43,22 @@ export class RequestLease<In> {
     lease.keep();
   }
 
-  /** Settles or gives back, by how the request ended. Only the first call does anything. It never throws. */
+  /** Settles or gives back, by the end of the request. Only the first call does anything. It never throws. */
   readonly close = (outcome: RequestOutcome): Promise<void> => {
     this.#closing ??= this.#close(this.#endOf(outcome));
     return this.#closing;
   };
 
-  /** Whatever a handler does after its client has left, the request was left: what was begun is paid for. */
+  /** A request whose client has left counts as left, whatever its handler does afterwards: work that was begun is paid for. */
   #endOf(outcome: RequestOutcome): RequestOutcome {
-    // Some servers make the signal of a request when it is asked for, so it is asked for where it matters.
+    // Ask only if it matters: some servers make the signal of a request when it is asked for.
     const isSettledAnyway = outcome.kind === "finished" && outcome.status < 500 && !this.#options.hearsOfLeaving;
     return !isSettledAnyway && this.#client.hasLeft?.() === true ? LEFT : outcome;
   }
 
-  /** At once where nothing has to be stored: the end of nearly every request. */
+  /** Closes without a wait if nothing has to be stored, as for nearly every request. */
   #close(outcome: RequestOutcome): Promise<void> {
-    // The handler may have closed it, and the hold of a client's may be over.
+    // The handler may have closed the lease, and the hold of a client's lease may be over.
     if (this.lease.status === "open") {
       const givesBack = this.#givesBack(outcome);
       if (givesBack !== false || !settledAtOnce(this.lease)) return this.#closeLater(givesBack, outcome);

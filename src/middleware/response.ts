@@ -3,22 +3,22 @@ import type { RequestOutcome } from "./options.ts";
 
 type Close = (outcome: RequestOutcome) => Promise<void>;
 
-/** How a response of the web platform is sent. */
+/** The way a response of the web platform is sent. */
 interface Sending {
   readonly isHead: boolean;
-  /** Header fields that it gets unless it has them. */
+  /** Header fields that the response gets unless it has them. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The same response with header fields; `close` is called once its body was read to the end, or was left. */
+/** Adds header fields to a response; `close` is called when its body was read to the end, or was left. */
 export function limitedResponse(response: Response, { isHead, headers }: Sending, close: Close | undefined): Response {
   const { status, body } = response;
-  // An upgrade or an error of the network: no response can be made of it again.
+  // The response is an upgrade or a network error, and no response can be made of it again.
   if (status < 200 || status > 599) {
     close?.({ kind: "finished", status });
     return response;
   }
-  // The body of an answer to HEAD is dropped unread.
+  // Servers drop the body of an answer to HEAD unread.
   if (close !== undefined && (body === null || isHead)) close({ kind: "finished", status });
   const watched = close === undefined || body === null || isHead ? body : watchedBody(body, status, close);
   if (watched === body && hasFields(response, headers)) return response;
@@ -32,7 +32,7 @@ export function problemResponse({ status, headers, problem }: Answer): Response 
   return new Response(JSON.stringify(problem), { status, headers });
 }
 
-/** For a client that has left: servers that log statuses know this one. */
+/** The answer to a client that has left; servers that log statuses know this one. */
 export function goneResponse(): Response {
   return new Response(null, { status: 499 });
 }
@@ -41,14 +41,14 @@ function hasFields(response: Response, headers: Readonly<Record<string, string>>
   return Object.keys(headers).every((name) => response.headers.has(name));
 }
 
-/** Servers begin to read at once. A body that nobody reads was put aside, as for an answer of 304, and its lease would be held for ever. */
+/** Servers begin to read at once. A body that is not read was put aside, as for an answer of 304, and its lease would be held for ever. */
 const UNREAD_MS = 30_000;
 
 /** Passes every chunk on as it is and when it is asked for. */
 function watchedBody(body: ReadableStream, status: number, close: Close): ReadableStream {
   const reader = body.getReader();
   const unread = setTimeout(() => close({ kind: "finished", status }), UNREAD_MS);
-  // It must not keep the process alive. Browsers and workers answer a number, which has no `unref`.
+  // The timer must not keep the process alive. In browsers and workers it is a number, which has no `unref`.
   (unread as { unref?(): void }).unref?.();
   return new ReadableStream(
     {
@@ -70,7 +70,7 @@ function watchedBody(body: ReadableStream, status: number, close: Close): Readab
         return reader.cancel(reason);
       },
     },
-    // Nothing is read ahead: what was read was asked for.
+    // Nothing is read ahead of the reader.
     { highWaterMark: 0 },
   );
 }

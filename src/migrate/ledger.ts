@@ -26,12 +26,13 @@ import {
 import { KEEP_OUT } from "../adapters/dynamodb/version.ts";
 import { DEFAULT_NAMESPACE, type Namespace } from "../domain/config/namespace.ts";
 import { ConflictError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import { NO_COUNTS, type StepCounts } from "./planned.ts";
-import type { ScanKey } from "./table.ts";
+import type { Cursors } from "./walk.ts";
 
 type Phase = "copy" | "check" | "clean";
 
-/** How far a migration has come, as the version record has it. */
+/** The progress of a migration, as the version record has it. */
 export interface Migration {
   readonly phase: Phase;
   /** The schema before it. */
@@ -40,17 +41,17 @@ export interface Migration {
   /** The id of the namespace for what has none. */
   readonly namespaceId: string;
   readonly takeOver: boolean;
-  /** Whether it made the namespace, and the version record: then they go if it is taken back. */
+  /** True if the migration made the namespace, or the version record: an abort removes them. */
   readonly madeNamespace: boolean;
   readonly madeRecord: boolean;
-  /** What the table demanded of clients before. */
+  /** The client version that the table demanded before. */
   readonly clientMin: string | undefined;
-  /** For each segment where it goes on; "end": it is through. */
-  readonly cursors: readonly (ScanKey | "end")[];
+  /** The place at which each segment continues; "end": it is done. */
+  readonly cursors: Cursors;
   readonly counts: StepCounts;
 }
 
-/** The record of a migration. Only the process that began or resumed last may write it: another finds out when it tries. */
+/** The record of a migration. Only the process that began or resumed last may write it; any other fails at its next write. */
 export class Ledger {
   readonly #records: Records;
   readonly #run: string;
@@ -66,7 +67,7 @@ export class Ledger {
     return this.#migration;
   }
 
-  /** Undefined where none was begun. */
+  /** Returns undefined if no migration was begun. */
   static async read(records: Records): Promise<Migration | undefined> {
     return migrationIn(await records.get(versionKey()));
   }
@@ -93,7 +94,7 @@ export class Ledger {
     return new Ledger(records, run, migration);
   }
 
-  /** Goes on with a migration that another process began; that one ends with its next save. */
+  /** Takes over a migration that another process began; that process ends at its next save. */
   static async resume(records: Records, run: string): Promise<Ledger> {
     const item = await records.get(versionKey());
     const migration = migrationIn(item);
@@ -111,31 +112,28 @@ export class Ledger {
     this.#migration = next;
   }
 
-  /** Does some writes if nobody has gone on since; all or none. */
+  /** Writes all or nothing, unless another process has resumed the migration. */
   async guarded(writes: readonly RecordWrite[]): Promise<void> {
-    // A write of its own, and not a check: two processes that resume at once must not both pass.
+    // The record is written, not only checked: two processes that resume at once must not both pass.
     const set = { [MIGRATING]: encoded(this.#migration) };
     await this.#write([updateRecord(versionKey(), { set }, this.#isOurs), ...writes]);
   }
 
-  /** The end of it: the new record, in one write. */
+  /** Ends the migration: writes the new version record. */
   async finish(item: Attributes): Promise<void> {
     await this.#write([putRecord(versionKey(), item, this.#isOurs)]);
   }
 
-  /** The record and the namespace as they were before. */
+  /** Restores the record and the namespace as they were before. */
   async undo(): Promise<void> {
     const { madeRecord, madeNamespace, namespaceId, clientMin } = this.#migration;
+    const [set, remove] =
+      clientMin === undefined
+        ? [{}, [...OWN_MARKS, CLIENT_MIN_VERSION]]
+        : [{ set: texts({ [CLIENT_MIN_VERSION]: clientMin }) }, OWN_MARKS];
     const record = madeRecord
       ? deleteRecord(versionKey(), this.#isOurs)
-      : updateRecord(
-          versionKey(),
-          {
-            ...(clientMin === undefined ? {} : { set: { [CLIENT_MIN_VERSION]: { S: clientMin } } }),
-            remove: [MIGRATING, MIGRATION_RUN, TAKEN_OVER, ...(clientMin === undefined ? [CLIENT_MIN_VERSION] : [])],
-          },
-          this.#isOurs,
-        );
+      : updateRecord(versionKey(), { ...set, remove }, this.#isOurs);
     const namespace = madeNamespace
       ? [namespaceNameKey(DEFAULT_NAMESPACE), namespaceIdKey(namespaceId)].map((key) => deleteRecord(key, undefined))
       : [];
@@ -151,6 +149,9 @@ export class Ledger {
     if (reply.kind === "failed") throw takenOver();
   }
 }
+
+/** Attributes that only a migration under way has. */
+const OWN_MARKS = [MIGRATING, MIGRATION_RUN, TAKEN_OVER];
 
 function isUntouched(before: Attributes) {
   return all(
@@ -170,14 +171,11 @@ function encoded(migration: Migration): Attributes[string] {
     migration;
   return {
     M: {
-      ...texts({
-        phase,
-        from,
-        namespace_id: namespaceId,
-        ...(clientMin === undefined ? {} : { client_min: clientMin }),
-      }),
-      ...{ started_ms: { N: String(startedMs) }, take_over: { BOOL: takeOver } },
-      ...{ made_namespace: { BOOL: madeNamespace }, made_record: { BOOL: madeRecord } },
+      ...texts(given({ phase, from, namespace_id: namespaceId, client_min: clientMin })),
+      started_ms: { N: String(startedMs) },
+      take_over: { BOOL: takeOver },
+      made_namespace: { BOOL: madeNamespace },
+      made_record: { BOOL: madeRecord },
       ...texts({ cursor: JSON.stringify(cursors), counts: JSON.stringify(counts) }),
     },
   };

@@ -2,18 +2,18 @@ import type { Attributes } from "../adapters/dynamodb/codec.ts";
 import { namespaceOf, PK, REGISTRY, SK } from "../adapters/dynamodb/schema.ts";
 import { VersionError } from "../domain/names/errors.ts";
 
-/** What a partition of the table is about. */
+/** The subject of a partition of the table. */
 export interface Partition {
   /** Undefined: a layout that has no namespaces. */
   readonly namespaceId: string | undefined;
   readonly kind: "entity" | "resource" | "system" | "audit" | "bucket";
-  /** Of the entity or resource; of a bucket all that stands behind the word. */
+  /** The name of the entity or resource; for a bucket, everything after the word. */
   readonly name: string;
 }
 
-/** Undefined for the registry of namespaces and for what is nobody's we know. */
+/** Reads the key of a partition. Undefined for the registry of namespaces and for unknown keys. */
 export function partitionOf(pk: string): Partition | undefined {
-  // A resource may have a slash: layouts without namespaces are told by the word that they begin with.
+  // A resource may have a slash, so layouts without namespaces are recognized by their first word.
   const bare = named(pk);
   if (bare !== undefined) return bare.kind === "bucket" ? undefined : { namespaceId: undefined, ...bare };
   const namespaceId = namespaceOf(pk);
@@ -22,7 +22,7 @@ export function partitionOf(pk: string): Partition | undefined {
   return own === undefined ? undefined : { namespaceId, ...own };
 }
 
-/** What an item of an old layout is. */
+/** The kinds of items of old layouts. */
 export type OldItem =
   | { readonly kind: "meta" | "registry" | "provisioner" | "audit" | "childLink" | "version" | "state" | "unknown" }
   /** One limit of a level, before 0.8. */
@@ -34,7 +34,7 @@ export type OldItem =
   | { readonly kind: "bucket"; readonly resource: string }
   | { readonly kind: "usage"; readonly resource: string; readonly start: string };
 
-/** `item`: flattened. */
+/** Recognizes an item that was flattened. */
 export function oldItemOf({ kind }: Partition, item: Attributes): OldItem {
   const sk = item[SK]?.S ?? "";
   switch (kind) {
@@ -50,7 +50,7 @@ export function oldItemOf({ kind }: Partition, item: Attributes): OldItem {
   }
 }
 
-/** Until 0.5 everything but the keys stood in a map. */
+/** Moves attributes out of the map that held all but the keys until 0.5. */
 export function flattened(item: Attributes): Attributes {
   const { data, ...rest } = item;
   return data?.M === undefined ? item : { ...rest, ...data.M };
@@ -60,7 +60,7 @@ export function isNested(item: Attributes): boolean {
   return item.data?.M !== undefined;
 }
 
-/** A whole number of an old item; throws for what cannot be meant. */
+/** Reads a whole number of an old item. Throws for any other value. */
 export function wholeIn(item: Attributes, name: string): number {
   const value = Number(item[name]?.N ?? Number.NaN);
   if (Number.isSafeInteger(value)) return value;
@@ -106,7 +106,7 @@ function levelItemOf(sk: string, kind: "resource" | "system", item: Attributes):
   return { kind: sk === "#RESOURCES" || sk === "#ENTITY_CONFIG_RESOURCES" ? "registry" : "unknown" };
 }
 
-/** Neither name has a `#`; the attributes say the same. */
+/** Splits the names of a resource and a limit, which have no `#`. Attributes come first. */
 function twoNames(rest: string, item: Attributes): { readonly resource: string; readonly limit: string } {
   const at = rest.lastIndexOf("#");
   return {
@@ -116,7 +116,7 @@ function twoNames(rest: string, item: Attributes): { readonly resource: string; 
 }
 
 function usageOf(rest: string): OldItem {
-  // Days and months of our own copies have their window behind the start.
+  // In copies of our own, days and months have their window after the start.
   const [, resource, start] = /^(.+?)#(\d{4}-[^#]+)(?:#[a-z]+)?$/.exec(rest) ?? [];
   return resource === undefined || start === undefined ? { kind: "unknown" } : { kind: "usage", resource, start };
 }

@@ -1,6 +1,6 @@
 import type { Attributes } from "../adapters/dynamodb/codec.ts";
 import { CHILD_LINK } from "../adapters/dynamodb/entities-record.ts";
-import { chunksOf } from "../adapters/dynamodb/paging.ts";
+import { chunksOf, groupedBy } from "../adapters/dynamodb/paging.ts";
 import {
   deleteRecord,
   exists,
@@ -23,16 +23,16 @@ import {
   systemIndexKeys,
   TTL,
 } from "../adapters/dynamodb/schema.ts";
-import type { Calendar } from "../domain/limits/calendar.ts";
+import type { Calendar } from "../domain/limits/schedule.ts";
 import { ConflictError } from "../domain/names/errors.ts";
+import { given } from "../domain/names/given.ts";
 import type { Ledger, Migration } from "./ledger.ts";
 import { type Partition, partitionOf } from "./old-items.ts";
+import { planShards, type ShardsPlan } from "./plan-bucket.ts";
 import { planPartition } from "./plan-partition.ts";
-import { planShards, type ShardsPlan } from "./plan-shards.ts";
 import {
-  added,
+  addCounts,
   type ConfigOf,
-  groupedBy,
   type NewItem,
   NO_COUNTS,
   newItemOf,
@@ -48,10 +48,10 @@ export interface PhaseContext {
   readonly calendar: Calendar;
   readonly startedMs: number;
   readonly defaultNamespaceId: string;
-  /** There may be buckets of the original's in our layout. */
+  /** True if the original may have written buckets in our layout. */
   readonly hasBuckets: boolean;
   readonly signal: AbortSignal;
-  /** Called with how many items were gone through, all in all. */
+  /** Called with the number of items visited so far. */
   readonly onItems: (count: number) => void;
 }
 
@@ -63,7 +63,7 @@ export async function countItems(context: PhaseContext): Promise<StepCounts> {
     FROM_THE_BEGINNING,
     async () => {},
     async (_, own) => {
-      counts = added(counts, own);
+      counts = addCounts(counts, own);
     },
   );
   return counts;
@@ -79,11 +79,11 @@ export async function copy(context: PhaseContext, ledger: Ledger): Promise<void>
         await Promise.all(some.map((item) => context.table.putNew(item)));
       }
     },
-    (cursors, counts) => ledger.save({ cursors, counts: added(ledger.migration.counts, counts) }),
+    (cursors, counts) => ledger.save({ cursors, counts: addCounts(ledger.migration.counts, counts) }),
   );
 }
 
-/** Of one partition: some have thousands of events. */
+/** Bounds the puts of one partition: some have thousands of events. */
 const PUTS_AT_ONCE = 4;
 const ROUNDS_MAX = 3;
 
@@ -97,7 +97,7 @@ export async function check(context: PhaseContext, ledger: Ledger): Promise<void
     let mended = 0;
     await visitAll(context, FROM_THE_BEGINNING, async (plan, partition, { pk, found }) => {
       configs.push(...plan.configs);
-      // Not in one expression: partitions are visited side by side, and it would add to the sum from before the wait.
+      // Partitions are visited side by side: one expression would add to the sum from before the wait.
       const own = await mend(context, ledger, plan.makes, partition);
       mended += own;
       const { removes } = plan;
@@ -111,8 +111,7 @@ export async function check(context: PhaseContext, ledger: Ledger): Promise<void
 }
 
 /**
- * Deletes what is old, as it was compared, and changes what stays. From here on nothing is copied any more: half of a group would be
- * merged.
+ * Deletes old items as they were compared, and changes those that stay. Nothing is copied from here on: half of a group would be merged.
  */
 export async function clean(context: PhaseContext, ledger: Ledger): Promise<void> {
   const { table } = context;
@@ -130,7 +129,7 @@ export async function clean(context: PhaseContext, ledger: Ledger): Promise<void
   );
 }
 
-/** Takes back what was copied; answers how many items that were. */
+/** Removes what was copied; returns the number of items. */
 export async function uncopy(context: PhaseContext, ledger: Ledger): Promise<number> {
   const { table } = context;
   let removed = 0;
@@ -146,12 +145,12 @@ export async function uncopy(context: PhaseContext, ledger: Ledger): Promise<num
   return removed;
 }
 
-/** How many items that would take back. */
+/** Counts the items that `uncopy` would remove. */
 export async function countCopied(context: PhaseContext, migration: Migration): Promise<number> {
   const { madeNamespace, namespaceId } = migration;
   let count = 0;
   await visitAll(context, FROM_THE_BEGINNING, async ({ makes }) => {
-    // What is in the namespace that was made is counted with it.
+    // Items of the namespace that the migration made are counted with it.
     const others = madeNamespace ? makes.filter(({ key }) => !key.pk.startsWith(`${namespaceId}/`)) : makes;
     const own = await copiedOf(context.table, others);
     count += own.length;
@@ -162,7 +161,7 @@ export async function countCopied(context: PhaseContext, migration: Migration): 
   return count;
 }
 
-/** What is not as it was copied is somebody else's; and who is whose child may have been noted before. */
+/** Selects items that are stored as they were copied: others have been written since. Child links may have been there before. */
 async function copiedOf(table: MigratedTable, makes: readonly NewItem[]): Promise<readonly NewItem[]> {
   const stored = await storedAt(table, makes);
   return makes.filter(
@@ -171,7 +170,7 @@ async function copiedOf(table: MigratedTable, makes: readonly NewItem[]): Promis
   );
 }
 
-/** All of the namespace that the migration made, partition by partition. */
+/** Visits the namespace that the migration made, partition by partition. */
 async function visitMade(
   { table, signal }: PhaseContext,
   { madeNamespace, namespaceId }: Migration,
@@ -215,7 +214,7 @@ async function visitAll(
     if (Math.floor(items / 1000) > Math.floor(before / 1000)) onItems(items);
     return plan.counts;
   };
-  await walk(table, { from, signal, visit: visitOne, ...(onPage === undefined ? {} : { onPage }) });
+  await walk(table, { from, signal, visit: visitOne, ...given({ onPage }) });
 }
 
 function withoutReceipts(found: readonly Attributes[]): readonly Attributes[] {
@@ -228,7 +227,7 @@ function bucketPlan(shards: ShardsPlan | undefined): PartitionPlan {
   return { makes: [], removes: [], changes: change, configs: [], counts: { ...NO_COUNTS, changes } };
 }
 
-/** All shards of a bucket, by the first that there is; undefined at the others. */
+/** Plans all shards of a bucket when its first one is visited; undefined at the others. */
 async function shardsOf(
   { table, calendar }: PhaseContext,
   { namespaceId = "" }: Partition,
@@ -243,10 +242,7 @@ async function shardsOf(
   const items =
     count === 1
       ? [state]
-      : await table.records.getAll(
-          numbers.map((each) => itemTableKey(namespaceId, { bucket, shard: each })),
-          { consistent: true },
-        );
+      : await table.records.getAll(numbers.map((each) => itemTableKey(namespaceId, { bucket, shard: each })));
   const shards = numbers.flatMap((each) => (items[each] === undefined ? [] : [{ shard: each, item: items[each] }]));
   return shards[0]?.shard === shard ? planShards(namespaceId, bucket, shards, calendar) : undefined;
 }
@@ -269,10 +265,10 @@ async function mend(
   for (const [i, item] of makes.entries()) {
     const found = stored[i];
     if (found !== undefined && isSameItem(found, item.attributes)) continue;
-    // An event that has expired may go from its new place before it goes from the old one.
+    // An expired event may be removed from its new place before it is removed from the old one.
     const isExpired = Number(item.attributes[TTL]?.N ?? Number.POSITIVE_INFINITY) * 1000 <= startedMs;
     if (found === undefined && isExpired) continue;
-    // In a layout with namespaces a newer bucket may have been there before: the one that was refilled later counts.
+    // In a layout with namespaces a newer bucket may exist. The one that was refilled later counts.
     if (found !== undefined && namespaceId !== undefined && refilledMs(found) > refilledMs(item.attributes)) continue;
     await ledger.guarded([putRecord(item.key, item.attributes, undefined)]);
     mended += 1;
@@ -281,17 +277,14 @@ async function mend(
 }
 
 function storedAt(table: MigratedTable, makes: readonly NewItem[]): Promise<readonly (Attributes | undefined)[]> {
-  return table.records.getAll(
-    makes.map(({ key }) => key),
-    { consistent: true },
-  );
+  return table.records.getAll(makes.map(({ key }) => key));
 }
 
 function refilledMs(item: Attributes): number {
   return Number(item[RF]?.N ?? 0);
 }
 
-/** Which resources have defaults, and how many entities have a configuration of their own, by resource. */
+/** Writes which resources have defaults, and how many entities have a configuration of their own, by resource. */
 async function writeRegistries(table: MigratedTable, ledger: Ledger, configs: readonly ConfigOf[]): Promise<void> {
   for (const [namespaceId, own] of groupedBy(configs, (each) => each.namespaceId)) {
     const index = texts(systemIndexKeys(namespaceId));
@@ -301,18 +294,11 @@ async function writeRegistries(table: MigratedTable, ledger: Ledger, configs: re
       ({ resource }) => resource,
     );
     const numbers = [...counts].map(([resource, all]) => [resource, { N: String(all.length) }] as const);
+    const listed = { ...index, [RESOURCES]: { SS: [...new Set(resources)].sort() } };
+    const counted = { ...Object.fromEntries(numbers), ...index };
     const wanted = [
-      ...(resources.length === 0
-        ? []
-        : [
-            newItemOf(resourceRegistryKey(namespaceId), {
-              ...index,
-              [RESOURCES]: { SS: [...new Set(resources)].sort() },
-            }),
-          ]),
-      ...(numbers.length === 0
-        ? []
-        : [newItemOf(entityConfigRegistryKey(namespaceId), { ...Object.fromEntries(numbers), ...index })]),
+      ...(resources.length === 0 ? [] : [newItemOf(resourceRegistryKey(namespaceId), listed)]),
+      ...(numbers.length === 0 ? [] : [newItemOf(entityConfigRegistryKey(namespaceId), counted)]),
     ];
     const stored = await storedAt(table, wanted);
     const changed = wanted.filter(({ attributes }, i) => stored[i] === undefined || !isSameItem(stored[i], attributes));

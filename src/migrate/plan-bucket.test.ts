@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../test/properties.ts";
 import { decodeItem } from "../adapters/dynamodb/codec.ts";
 import { createCalendar } from "../adapters/system/calendar.ts";
 import { bucketKey } from "../domain/bucket/bucket-key.ts";

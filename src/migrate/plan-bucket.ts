@@ -1,27 +1,41 @@
-import type { Attributes, AttributeValue } from "../adapters/dynamodb/codec.ts";
-import { itemPlace, itemTableKey, namesOf, TTL, UH, WCU } from "../adapters/dynamodb/schema.ts";
+import { type Attributes, decodeItem, encodeMembers } from "../adapters/dynamodb/codec.ts";
+import { all, type Condition, isStill, keyIn, texts } from "../adapters/dynamodb/records-write.ts";
+import {
+  itemPlace,
+  itemTableKey,
+  namesOf,
+  RF,
+  SHARD_COUNT,
+  type TableKey,
+  TTL,
+  UH,
+  WCU,
+} from "../adapters/dynamodb/schema.ts";
 import type { Terms } from "../bucket/balance.ts";
 import { rebase } from "../bucket/level.ts";
-import { TRUSTED_CLOCK } from "../clock/server-time.ts";
-import { bucketKey } from "../domain/bucket/bucket-key.ts";
-import { assembled, type LimitState } from "../domain/bucket/bucket-state.ts";
+import { TRUSTED_CLOCK } from "../clock/clock-bounds.ts";
+import { type BucketKey, bucketKey } from "../domain/bucket/bucket-key.ts";
+import { assembled, type LimitState, wholeOf } from "../domain/bucket/bucket-state.ts";
 import { NO_SLICES } from "../domain/bucket/holds.ts";
-import type { Calendar } from "../domain/limits/calendar.ts";
 import { limitSet } from "../domain/limits/limit-set.ts";
-import type { ItemValue } from "../ports/item-store.ts";
+import type { Calendar } from "../domain/limits/schedule.ts";
+import type { Item, ItemValue } from "../ports/item-store.ts";
+import { limitNamesIn } from "../protocol/item/attributes.ts";
+import { readableImage } from "../protocol/item/codec.ts";
 import { OWN, SOFT_FOREVER_MS } from "../protocol/item/dialect.ts";
 import { newItem } from "../protocol/item/encode-item.ts";
-import { keptUntilFromS } from "../protocol/item/ttl.ts";
+import { SHARED } from "../protocol/shared/dialect.ts";
+import { keptUntilFromS } from "../protocol/take/expiry.ts";
 import type { Env } from "../protocol/take/intent.ts";
 import { unreadable, wholeIn } from "./old-items.ts";
-import { type NewItem, newItemOf } from "./planned.ts";
+import { type ItemChange, type NewItem, newItemOf } from "./planned.ts";
 
 /** One limit of an old bucket, in its own terms. */
 export interface OldLimit {
   readonly name: string;
   readonly tokensMilli: number;
   readonly refilledAtMs: number;
-  /** What may be held: the burst, where there is one. */
+  /** The capacity is the burst, if there is one. */
   readonly terms: Terms;
 }
 
@@ -32,11 +46,11 @@ export interface OldBucket {
   readonly limits: readonly OldLimit[];
   /** The latest `ttl` of its items, in seconds. */
   readonly ttlS: number | undefined;
-  /** Of its entity: only the original reads it from the bucket. */
+  /** Attributes of its entity, which only the original reads from the bucket. */
   readonly owner: Attributes;
 }
 
-/** An item that holds one limit. */
+/** Reads the limit of an item that holds one. */
 export function limitOfItem(item: Attributes, name: string): OldLimit {
   const burst = Number(item.burst_milli?.N) > 0 ? "burst_milli" : "capacity_milli";
   return checked(item, {
@@ -51,7 +65,7 @@ export function limitOfItem(item: Attributes, name: string): OldLimit {
   });
 }
 
-/** The limits of an item that holds all of a bucket. */
+/** Reads the limits of an item that holds a whole bucket. */
 export function limitsOfItem(item: Attributes): readonly OldLimit[] {
   const refilledAtMs = wholeIn(item, "rf");
   const names = Object.keys(item).flatMap((name) => /^b_(.+)_tk$/.exec(name)?.[1] ?? []);
@@ -72,13 +86,13 @@ export function limitsOfItem(item: Attributes): readonly OldLimit[] {
 interface BucketContext {
   readonly namespaceId: string;
   readonly calendar: Calendar;
-  /** No item expires before this second: the migration may take its time. */
+  /** No item expires before this second, so that the migration has time. */
   readonly keptUntilS: number;
 }
 
 /**
- * The one item of a bucket, unsharded. Its limits were refilled at different times: the latest counts for all, and what the
- * others gained until then is added, to the fraction, so that every level goes on as it would have.
+ * Plans the one, unsharded item of a bucket. Its limits were refilled at different times. The latest time counts for all, and the others
+ * gain what they refilled until then, to the fraction, so that every level continues as it would have.
  */
 export function planBucket(bucket: OldBucket, { namespaceId, calendar, keptUntilS }: BucketContext): NewItem {
   const epochMs = Math.max(...bucket.limits.map(({ refilledAtMs }) => refilledAtMs));
@@ -87,7 +101,7 @@ export function planBucket(bucket: OldBucket, { namespaceId, calendar, keptUntil
   const origin = { asOfMs: 0, generation: null };
   const state = assembled({ epochMs, limits, signature, origin }, calendar);
   const item: Record<string, ItemValue> = newItem(state, undefined, envWith(calendar));
-  // It has counted nothing yet: its first hour begins with the first take.
+  // The item has counted nothing yet: its first hour begins with the first take.
   delete item[UH];
   for (const { name, terms } of limits) {
     const { cp, ra, rp } = namesOf(name);
@@ -101,29 +115,31 @@ export function planBucket(bucket: OldBucket, { namespaceId, calendar, keptUntil
   return newItemOf(itemTableKey(namespaceId, key), attributes);
 }
 
-export function envWith(calendar: Calendar): Env {
+function envWith(calendar: Calendar): Env {
   const softUntilMs = () => SOFT_FOREVER_MS;
   return { calendar, dialect: OWN, serverTime: TRUSTED_CLOCK, softUntilMs, usageKeptS: () => 0 };
 }
 
-export function encoded(item: Readonly<Record<string, ItemValue>>): Record<string, AttributeValue> {
-  return Object.fromEntries(
-    Object.entries(item).map(([name, value]) => {
-      if (typeof value === "number") return [name, { N: String(value) }];
-      return [name, typeof value === "string" ? { S: value } : { BOOL: value }];
-    }),
-  );
+function encoded(item: Item): Attributes {
+  return JSON.parse(`{${encodeMembers(item)}}`) as Attributes;
 }
 
 function stateAt({ name, tokensMilli, refilledAtMs, terms }: OldLimit, epochMs: number): LimitState {
   const balance = rebase({ tokensMilli, remainder: 0 }, terms, epochMs - refilledAtMs);
   const { capacityMilli, refillAmountMilli, refillPeriodMs } = terms;
-  const limit = Object.freeze({
-    ...{ name, capacity: capacityMilli / 1000, refillAmount: refillAmountMilli / 1000, refillPeriodMs },
-  });
+  const [capacity, refillAmount] = [capacityMilli / 1000, refillAmountMilli / 1000];
+  const limit = Object.freeze({ name, capacity, refillAmount, refillPeriodMs });
   return {
-    ...{ name, limit, terms, configured: true, ...balance, quota: undefined, slices: NO_SLICES, part: undefined },
-    ...{ rememberUntilMs: 0, resetsBefore: 0 },
+    name,
+    limit,
+    terms,
+    configured: true,
+    ...balance,
+    quota: undefined,
+    slices: NO_SLICES,
+    part: undefined,
+    rememberUntilMs: 0,
+    resetsBefore: 0,
   };
 }
 
@@ -133,6 +149,83 @@ function checked(item: Attributes, limit: OldLimit): OldLimit {
   throw unreadable(item, `its limit "${limit.name}" has no capacity, refill or period`);
 }
 
-function texts(values: Readonly<Record<string, string>>): Attributes {
-  return Object.fromEntries(Object.entries(values).map(([name, S]) => [name, { S }]));
+/** A shard of a bucket that the original wrote. */
+interface OldShard {
+  readonly shard: number;
+  readonly item: Attributes;
+}
+
+/** The plan for a bucket that the original wrote. */
+export type ShardsPlan =
+  | { readonly kind: "stays" }
+  | { readonly kind: "changes"; readonly change: ItemChange }
+  /** All its shards become one, in one transaction, on condition that each is as it was read. */
+  | {
+      readonly kind: "joins";
+      readonly made: NewItem;
+      readonly gone: readonly TableKey[];
+      readonly asRead: ReadonlyMap<string, Condition>;
+    };
+
+/**
+ * Plans a bucket of the original's, given the shards that exist. The original makes a shard at its first use, deals out whole shares, and
+ * lets items expire while they owe. So a bucket in shards is joined at the instant at which the last of them was refilled.
+ */
+export function planShards(
+  namespaceId: string,
+  bucket: BucketKey,
+  shards: readonly OldShard[],
+  calendar: Calendar,
+): ShardsPlan {
+  const [first] = shards;
+  if (first === undefined) return { kind: "stays" };
+  const items = shards.map(({ shard, item }) => ({ shard, item: withWindow(decodeItem(item)) }));
+  const states = items.map(
+    ({ shard, item }) =>
+      readableImage({ bucket, shard }, item, { calendar, dialect: SHARED, like: undefined, set: undefined }).state,
+  );
+  const { shards: _, ...whole } = wholeOf(states, calendar);
+  const owed = whole.limits.map((limit) => ({ limit, lowMilli: limit.tokensMilli }));
+  const fullS = keptUntilFromS(owed, whole.epochMs, calendar);
+  const ttlS = Number(first.item[TTL]?.N ?? Number.POSITIVE_INFINITY);
+  const isWhole = shards.length === 1 && first.shard === 0 && Number(first.item[SHARD_COUNT]?.N ?? 1) === 1;
+  const isPlain = items.every(({ item }, i) => JSON.stringify(item) === JSON.stringify(decodeItem(shards[i]!.item)));
+  const key = { bucket, shard: 0 };
+  const place = texts(itemPlace(namespaceId, key));
+  if (isWhole && isPlain && ttlS >= (fullS ?? Number.POSITIVE_INFINITY)) {
+    const set = Object.fromEntries(Object.entries(place).filter(([name, value]) => first.item[name]?.S !== value.S));
+    return Object.keys(set).length === 0
+      ? { kind: "stays" }
+      : { kind: "changes", change: { key: keyIn(first.item), set, remove: [] } };
+  }
+  const item: Record<string, ItemValue> = newItem(whole, undefined, envWith(calendar));
+  delete item[UH];
+  if (fullS !== undefined) item[TTL] = Math.max(fullS, Number.isFinite(ttlS) ? ttlS : 0);
+  const kept = Object.fromEntries(Object.entries(first.item).filter(([name]) => OWNERS.has(name)));
+  const made = newItemOf(itemTableKey(namespaceId, key), { ...kept, ...encoded(item), ...place });
+  const asRead = new Map(shards.map(({ item: read }) => [keyIn(read).pk, stillAs(read)]));
+  const gone = shards.filter(({ shard }) => shard !== 0).map(({ item: read }) => keyIn(read));
+  return { kind: "joins", made, gone, asRead };
+}
+
+/** Attributes that only the original reads, and those that disable a bucket until configuration is read. */
+const OWNERS: ReadonlySet<string> = new Set(["cascade", "parent_id", "pgen", "pinc", "disabled", "bypass"]);
+
+/** Applies a session that was opened on another shard and not yet on this one, whose balance is still that of the session before. */
+function withWindow(item: Item): Item {
+  const changed: Record<string, ItemValue> = {};
+  for (const limit of limitNamesIn(item)) {
+    const { tk, tc, cp, rsa, ws, wa } = namesOf(limit);
+    const [opened, applied, refilled] = [item[ws], item[wa] ?? item[RF] ?? 0, item[`b_${limit}_wtc`]];
+    if (item[rsa] === undefined || typeof opened !== "number" || opened <= Number(applied)) continue;
+    const share = Math.floor(Number(item[cp]) / Number(item[SHARD_COUNT] ?? 1));
+    const spent = refilled === undefined ? 0 : Math.max(0, Number(item[tc] ?? 0) - Number(refilled));
+    Object.assign(changed, { [tk]: share - spent, [wa]: opened });
+  }
+  return Object.keys(changed).length === 0 ? item : { ...item, ...changed };
+}
+
+function stillAs(item: Attributes): Condition {
+  const names = Object.keys(item).filter((name) => name === RF || name === SHARD_COUNT || /^b_.+_tk$/.test(name));
+  return all(...names.map((name) => isStill(name, item[name])));
 }

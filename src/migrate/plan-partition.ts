@@ -1,12 +1,15 @@
-import type { Attributes } from "../adapters/dynamodb/codec.ts";
-import { hasLimits } from "../adapters/dynamodb/config-codec.ts";
+import type { Attributes, AttributeValue } from "../adapters/dynamodb/codec.ts";
+import { configIdentity, hasLimits, isKeyAttribute } from "../adapters/dynamodb/config-codec.ts";
 import { childLinkItem, childLinkKey, entityOf } from "../adapters/dynamodb/entities-record.ts";
+import { groupedBy } from "../adapters/dynamodb/paging.ts";
 import { keyIn, texts } from "../adapters/dynamodb/records-write.ts";
 import {
   auditIndexKeys,
   auditKey,
   CASCADE,
   CONFIG_VERSION,
+  configKey,
+  configNamesOf,
   ENTITY_ID,
   entityIndexKeys,
   entityKey,
@@ -16,14 +19,13 @@ import {
   TTL,
 } from "../adapters/dynamodb/schema.ts";
 import type { ConfigScope } from "../domain/config/config.ts";
-import type { Calendar } from "../domain/limits/calendar.ts";
-import { flattened, isNested, type OldItem, oldItemOf, type Partition } from "./old-items.ts";
+import type { Calendar } from "../domain/limits/schedule.ts";
+import { given } from "../domain/names/given.ts";
+import { flattened, isNested, type OldItem, oldItemOf, type Partition, unreadable, wholeIn } from "./old-items.ts";
 import { limitOfItem, limitsOfItem, type OldBucket, planBucket } from "./plan-bucket.ts";
-import { burstNames, identityOf, planConfig, withoutBurst } from "./plan-config.ts";
 import { planUsage } from "./plan-usage.ts";
 import {
   type ConfigOf,
-  groupedBy,
   type ItemChange,
   type NewItem,
   newItemOf,
@@ -31,7 +33,7 @@ import {
   type StepCounts,
 } from "./planned.ts";
 
-/** What planning needs besides the items: it depends on no clock, so that the same items always become the same. */
+/** The facts that planning needs besides the items. It reads no clock, so the same items always become the same. */
 interface PlanContext {
   /** The id of the namespace for what has none. */
   readonly defaultNamespaceId: string;
@@ -46,7 +48,7 @@ interface Seen {
   readonly is: OldItem;
 }
 
-/** What becomes of the items of one partition, all of them. */
+/** Plans all items of one partition. */
 export function planPartition(partition: Partition, items: readonly Attributes[], context: PlanContext): PartitionPlan {
   const seen = items.map((raw): Seen => {
     const item = flattened(raw);
@@ -54,10 +56,7 @@ export function planPartition(partition: Partition, items: readonly Attributes[]
   });
   const namespaceId = partition.namespaceId ?? context.defaultNamespaceId;
   const isBare = partition.namespaceId === undefined;
-  const moves = [
-    ...bucketsIn(partition, seen, namespaceId, context),
-    ...usageIn(partition, seen, namespaceId, context),
-  ];
+  const moves = partition.kind === "entity" ? movesIn(partition.name, seen, namespaceId, context) : [];
   const levels = levelsIn(partition, seen);
   const links = linksIn(seen, namespaceId);
   if (isBare) {
@@ -68,7 +67,7 @@ export function planPartition(partition: Partition, items: readonly Attributes[]
       ...seen.flatMap((each) => movedRecord(partition, each, namespaceId)),
     ];
     const removes = seen.filter(({ is }) => is.kind !== "unknown").map(({ raw }) => keyIn(raw));
-    // Configurations are counted where they are copied to.
+    // Configurations are counted at their new place.
     return { makes, removes, changes: [], configs: [], counts: countsOf(seen, isBare, 0) };
   }
   const lacking = levels.filter(({ composite }) => composite === undefined);
@@ -90,74 +89,67 @@ export function planPartition(partition: Partition, items: readonly Attributes[]
   };
 }
 
-/** Usage is kept for so long after its day, where nothing else is configured. */
+/** Usage is kept for this long after its day by default. */
 const USAGE_KEPT_S = 90 * 86_400;
-/** However old something is: the migration has so long to be ended, and somebody to look at what became of it. */
+/** Migrated items are kept at least this long, so that the migration can end and its result can be checked. */
 const KEPT_S = 7 * 86_400;
 
-function bucketsIn(
-  { kind, name: entityId }: Partition,
+/** Moves the buckets and the usage of an entity to their new places. */
+function movesIn(
+  entityId: string,
   seen: readonly Seen[],
   namespaceId: string,
   { calendar, startedMs }: PlanContext,
 ): readonly NewItem[] {
-  if (kind !== "entity") return [];
-  const byResource = groupedBy(
-    seen.filter(({ is }) => is.kind === "bucket" || is.kind === "limitBucket"),
-    ({ is }) => ("resource" in is ? (is.resource ?? "") : ""),
-  );
   const keptUntilS = Math.ceil(startedMs / 1000) + KEPT_S;
-  return [...byResource].flatMap(([resource, own]) => {
-    // Items of single limits beside a newer one of all limits were left over.
-    const whole = own.find(({ is }) => is.kind === "bucket");
-    const limits =
-      whole === undefined
-        ? own.map(({ item, is }) => limitOfItem(item, "limit" in is ? is.limit : ""))
-        : limitsOfItem(whole.item);
-    if (limits.length === 0) return [];
-    const ttls = own.flatMap(({ item }) => item[TTL]?.N ?? []).map(Number);
-    const bucket: OldBucket = {
-      ...{ entityId, resource, limits, owner: ownerIn(seen) },
-      ttlS: ttls.length === own.length ? Math.max(...ttls) : undefined,
-    };
-    return [planBucket(bucket, { namespaceId, calendar, keptUntilS })];
+  const own = seen.filter(({ is }) => is.kind === "bucket" || is.kind === "limitBucket");
+  const buckets = [...groupedBy(own, resourceIn)].flatMap(([resource, items]) => {
+    const bucket = oldBucketOf(items);
+    if (bucket.limits.length === 0) return [];
+    const owner = ownerIn(seen);
+    return [planBucket({ entityId, resource, owner, ...bucket }, { namespaceId, calendar, keptUntilS })];
   });
-}
-
-function usageIn(
-  { kind, name: entityId }: Partition,
-  seen: readonly Seen[],
-  namespaceId: string,
-  { startedMs }: PlanContext,
-): readonly NewItem[] {
-  if (kind !== "entity") return [];
   const usage = seen.flatMap(({ is, item }) =>
     is.kind === "usage" ? [{ resource: is.resource, start: is.start, item }] : [],
   );
-  const keptUntilS = Math.ceil(startedMs / 1000) + KEPT_S;
-  return planUsage(entityId, usage, { namespaceId, startedMs, keptS: USAGE_KEPT_S, keptUntilS });
+  const kept = { namespaceId, startedMs, keptS: USAGE_KEPT_S, keptUntilS };
+  return [...buckets, ...planUsage(entityId, usage, kept)];
 }
 
-/** As the original writes it on a bucket. */
+function oldBucketOf(items: readonly Seen[]): Pick<OldBucket, "limits" | "ttlS"> {
+  // Items of single limits beside a newer one of all limits are left over from before it.
+  const whole = items.find(({ is }) => is.kind === "bucket");
+  const limits =
+    whole === undefined
+      ? items.map(({ item, is }) => limitOfItem(item, "limit" in is ? is.limit : ""))
+      : limitsOfItem(whole.item);
+  const ttls = items.flatMap(({ item }) => item[TTL]?.N ?? []).map(Number);
+  return { limits, ttlS: ttls.length === items.length ? Math.max(...ttls) : undefined };
+}
+
+function resourceIn({ is }: Seen): string {
+  return "resource" in is ? (is.resource ?? "") : "";
+}
+
+/** Makes the attributes of the entity that the original writes on a bucket. */
 function ownerIn(seen: readonly Seen[]): Attributes {
   const meta = seen.find(({ is }) => is.kind === "meta")?.item;
   const parentId = meta?.[PARENT_ID]?.S;
   return {
     [CASCADE]: { BOOL: meta?.[CASCADE]?.BOOL ?? false },
-    ...(parentId === undefined ? {} : { [PARENT_ID]: { S: parentId } }),
+    ...texts(given({ [PARENT_ID]: parentId })),
   };
 }
 
 interface Level {
   readonly scope: ConfigScope;
   readonly composite: Seen | undefined;
-  readonly limits: readonly { readonly limit: string; readonly item: Attributes }[];
+  readonly limits: readonly OldConfigLimit[];
 }
 
 function levelsIn(partition: Partition, seen: readonly Seen[]): readonly Level[] {
   const own = seen.filter(({ is }) => is.kind === "config" || is.kind === "limit");
-  const byResource = groupedBy(own, ({ is }) => ("resource" in is ? (is.resource ?? "") : ""));
-  return [...byResource].map(([resource, items]) => ({
+  return [...groupedBy(own, resourceIn)].map(([resource, items]) => ({
     scope: scopeOf(partition, resource),
     composite: items.find(({ is }) => is.kind === "config"),
     limits: items.flatMap(({ is, item }) => (is.kind === "limit" ? [{ limit: is.limit, item }] : [])),
@@ -172,7 +164,7 @@ function scopeOf({ kind, name }: Partition, resource: string): ConfigScope {
     : { level: "entity", entityId: name, resource };
 }
 
-/** Entities are counted by their items, resources are listed where they have limits. */
+/** Entities are counted by their items; resources are listed if they have limits. */
 function configOf(namespaceId: string, { scope, composite, limits }: Level): readonly ConfigOf[] {
   switch (scope.level) {
     case "resource":
@@ -188,7 +180,7 @@ function configOf(namespaceId: string, { scope, composite, limits }: Level): rea
   }
 }
 
-/** Beside each parent: who its children are. */
+/** Makes the links from a parent to its children. */
 function linksIn(seen: readonly Seen[], namespaceId: string): readonly NewItem[] {
   const entity = entityOf(seen.find(({ is }) => is.kind === "meta")?.item);
   if (entity?.parentId === undefined) return [];
@@ -196,7 +188,7 @@ function linksIn(seen: readonly Seen[], namespaceId: string): readonly NewItem[]
   return [newItemOf(childLinkKey(namespaceId, parentId, id), childLinkItem(namespaceId, parentId))];
 }
 
-/** The records that only get another key. */
+/** Moves records that only get another key. */
 function movedRecord({ name }: Partition, { item, is }: Seen, namespaceId: string): readonly NewItem[] {
   switch (is.kind) {
     case "meta":
@@ -220,16 +212,16 @@ function metaKeys(item: Attributes, entityId: string, namespaceId: string): Attr
 function changedLevel({ scope, composite }: Level, namespaceId: string): readonly ItemChange[] {
   if (composite === undefined) return [];
   const { item } = composite;
-  // Without a version the item would not count as registered: the original's provisioner leaves it out.
+  // The original's provisioner writes no version; without one the item would not count as registered.
   const version = { [CONFIG_VERSION]: item[CONFIG_VERSION] ?? { N: "1" } };
-  const wanted = { ...withoutBurst(item), ...identityOf(namespaceId, scope), ...version };
+  const wanted = { ...withoutBurst(item), ...configIdentity({ namespaceId, scope }), ...version };
   return changed(item, wanted, burstNames(item));
 }
 
 function changedRecord({ name }: Partition, { item, is }: Seen, namespaceId: string): readonly ItemChange[] {
   switch (is.kind) {
     case "meta":
-      // An entity that is being deleted stands elsewhere in the index, so that it is found.
+      // An entity that is being deleted has another place in the index, by which it is found.
       return entityOf(item) === undefined ? [] : changed(item, metaKeys(item, name, namespaceId), []);
     case "audit":
       return changed(item, texts(auditIndexKeys(namespaceId, name)), []);
@@ -256,4 +248,60 @@ function countsOf(seen: readonly Seen[], isBare: boolean, changes: number): Step
     buckets: count(({ is }) => is.kind === "limitBucket" || is.kind === "bucket" || is.kind === "usage"),
     changes,
   };
+}
+
+/** One limit of a level in an item of its own. */
+interface OldConfigLimit {
+  readonly limit: string;
+  readonly item: Attributes;
+}
+
+/** Plans one item for the limits of a level: from `composite` if it has limits, else from the items of single limits. */
+function planConfig(
+  namespaceId: string,
+  scope: ConfigScope,
+  composite: Attributes | undefined,
+  limits: readonly OldConfigLimit[],
+): NewItem {
+  const own = composite === undefined ? {} : withoutBurst(withoutKeys(composite));
+  const attributes = {
+    ...own,
+    ...(hasLimits(own) ? {} : Object.assign({}, ...limits.map(limitAttributes))),
+    ...configIdentity({ namespaceId, scope }),
+    [CONFIG_VERSION]: own[CONFIG_VERSION] ?? { N: "1" },
+  };
+  return newItemOf(configKey(namespaceId, scope), attributes);
+}
+
+/** Makes the burst the capacity: in old items the capacity was the rate, and the burst was what may be held. */
+function withoutBurst(item: Attributes): Attributes {
+  const entries = Object.entries(item).filter(([name]) => !BURST.test(name));
+  const bursts = Object.entries(item).flatMap(([name, value]): [string, AttributeValue][] => {
+    const [, limit] = BURST.exec(name) ?? [];
+    return limit === undefined ? [] : [[`l_${limit}_cp`, value]];
+  });
+  return { ...Object.fromEntries(entries), ...Object.fromEntries(bursts) };
+}
+
+function burstNames(item: Attributes): readonly string[] {
+  return Object.keys(item).filter((name) => BURST.test(name));
+}
+
+const BURST = /^l_(.+)_bx$/;
+
+function withoutKeys(item: Attributes): Attributes {
+  return Object.fromEntries(Object.entries(item).filter(([name]) => !isKeyAttribute(name)));
+}
+
+function limitAttributes({ limit, item }: OldConfigLimit): Attributes {
+  const names = configNamesOf(limit, "l");
+  const numbers = {
+    [names.cp]: wholeIn(item, Number(item.burst?.N) > 0 ? "burst" : "capacity"),
+    [names.ra]: wholeIn(item, "refill_amount"),
+    [names.rp]: wholeIn(item, "refill_period_seconds"),
+  };
+  if (Object.values(numbers).some((value) => value <= 0)) {
+    throw unreadable(item, `its limit "${limit}" has no capacity, refill or period`);
+  }
+  return Object.fromEntries(Object.entries(numbers).map(([name, value]) => [name, { N: String(value) }]));
 }

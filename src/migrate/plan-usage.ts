@@ -1,17 +1,18 @@
 import { type Attributes, instantOf } from "../adapters/dynamodb/codec.ts";
+import { groupedBy } from "../adapters/dynamodb/paging.ts";
 import { texts } from "../adapters/dynamodb/records-write.ts";
 import { itemPlace, itemTableKey, TTL } from "../adapters/dynamodb/schema.ts";
 import { bucketKey } from "../domain/bucket/bucket-key.ts";
 import { HOUR_MS } from "../domain/charge/usage.ts";
 import { SHARDS_MAX } from "../protocol/shards/split.ts";
 import { hourNumber } from "../protocol/usage/hours.ts";
-import { dayOf, sheetText } from "../protocol/usage/sheet-text.ts";
-import { groupedBy, type NewItem, newItemOf } from "./planned.ts";
+import { dayOf, sheetText } from "../protocol/usage/sheets.ts";
+import { type NewItem, newItemOf } from "./planned.ts";
 
 /** One usage item of an old layout. */
 export interface OldUsage {
   readonly resource: string;
-  /** As its key has it. */
+  /** The start of the window, as in the key. */
   readonly start: string;
   readonly item: Attributes;
 }
@@ -20,16 +21,16 @@ interface UsageContext {
   readonly namespaceId: string;
   /** When the migration began. */
   readonly startedMs: number;
-  /** How long usage is kept after its day, in seconds. */
+  /** The time that usage is kept after its day, in seconds. */
   readonly keptS: number;
   /** No sheet expires before this second. */
   readonly keptUntilS: number;
 }
 
 /**
- * The sheets of an entity's usage: hours as they are, and of a day or month that has no hours its sum in the first. What was
- * counted from the hour on in which the migration began goes to a sheet of the last shard, which no bucket has: on that of the
- * first, the hour would count as closed, and what is taken in it after the migration would be lost.
+ * Plans the sheets of an entity's usage. Hours stay as they are; the sum of a day or month without hours goes to its first hour. Counts
+ * from the hour in which the migration began go to a sheet of the last shard, which no bucket has: on the first shard the hour would count
+ * as closed, and takes after the migration would be lost.
  */
 export function planUsage(entityId: string, usage: readonly OldUsage[], context: UsageContext): readonly NewItem[] {
   const byResource = groupedBy(usage, ({ resource }) => resource);
@@ -66,12 +67,12 @@ function hoursOf(usage: readonly OldUsage[]): readonly OldHour[] {
   const [hourly, daily, monthly] = [of("hourly"), of("daily"), of("monthly")];
   const found = new Map<number, OldHour>();
   for (const [hour, counts] of hourly) found.set(hour, { hour, ...firstHourOf(hour, counts, hourly, daily.size > 0) });
-  for (const [hour, counts] of daily) keepSum(found, hour, counts, dayOf);
-  for (const [hour, counts] of monthly) keepSum(found, hour, counts, monthOf);
+  for (const [hour, counts] of daily) addRest(found, hour, counts, dayOf);
+  for (const [hour, counts] of monthly) addRest(found, hour, counts, monthOf);
   return [...found.values()].sort((a, b) => a.hour - b.hour);
 }
 
-/** What was counted in an hour, of whole tokens: all of it safe integers. */
+/** The counts of an hour, in whole tokens and safe integers. */
 interface OldHour {
   readonly hour: number;
   readonly requests: number;
@@ -81,8 +82,8 @@ interface OldHour {
 type Counts = Omit<OldHour, "hour">;
 
 /**
- * The original keeps the first hour of a day and the day itself under one key. Where it counts days at all, an item of that
- * hour which was begun as an hour holds both: the hour twice, and all other hours once.
+ * Separates the first hour of a day from the day: the original keeps both under one key. If it counts days at all, an item that was begun
+ * as an hour holds the hour twice, and all other hours once.
  */
 function firstHourOf(hour: number, counts: Counts, hourly: ReadonlyMap<number, Counts>, countsDays: boolean): Counts {
   if (hour % 24 !== 0 || !countsDays) return counts;
@@ -93,8 +94,8 @@ function firstHourOf(hour: number, counts: Counts, hourly: ReadonlyMap<number, C
   return { requests: left.requests / 2, counts: mapped(left.counts, (value) => value / 2) };
 }
 
-/** What the sum of a day or month has more than its hours is put into its first hour. */
-function keepSum(found: Map<number, OldHour>, hour: number, sum: Counts, windowOf: (hour: number) => string): void {
+/** Adds what a day or month has more than its hours to its first hour. */
+function addRest(found: Map<number, OldHour>, hour: number, sum: Counts, windowOf: (hour: number) => string): void {
   const own = [...found.values()].filter((each) => windowOf(each.hour) === windowOf(hour));
   const left = minus(sum, own);
   const counts = new Map([...left.counts].filter(([, value]) => value > 0));
@@ -123,7 +124,7 @@ function mapped(counts: ReadonlyMap<string, number>, of: (value: number) => numb
 
 const NO_COUNTER = /^(PK|SK|GSI[1-4][PS]K|LSI\dSK|entity_id|resource|window|window_start|total_events|ttl|n)$/;
 
-/** Every number that is not of the item itself is a limit's, in whole tokens. `total_events` is what there is of requests. */
+/** Reads the counts of limits: every number that no other attribute is. `total_events` counts requests. */
 function countsIn(item: Attributes): Counts {
   const counts = new Map<string, number>();
   for (const name of Object.keys(item).sort()) {

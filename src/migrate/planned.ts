@@ -5,7 +5,7 @@ import type { TableKey } from "../adapters/dynamodb/schema.ts";
 /** An item that the migration makes. */
 export interface NewItem {
   readonly key: TableKey;
-  /** With its key. */
+  /** The attributes, including the key. */
   readonly attributes: Attributes;
 }
 
@@ -16,7 +16,7 @@ export interface ItemChange {
   readonly remove: readonly string[];
 }
 
-/** How many items of old layouts each step concerns. */
+/** The number of items of old layouts that each step concerns. */
 export interface StepCounts {
   /** Items that hold one limit, or have their attributes in a map. */
   readonly limits: number;
@@ -30,7 +30,7 @@ export interface StepCounts {
 
 export const NO_COUNTS: StepCounts = { limits: 0, namespaces: 0, buckets: 0, changes: 0 };
 
-export function added(a: StepCounts, b: StepCounts): StepCounts {
+export function addCounts(a: StepCounts, b: StepCounts): StepCounts {
   return {
     limits: a.limits + b.limits,
     namespaces: a.namespaces + b.namespaces,
@@ -46,10 +46,10 @@ export interface ConfigOf {
   readonly of: "entity" | "resource";
 }
 
-/** What becomes of one partition. */
+/** The plan for one partition. */
 export interface PartitionPlan {
   readonly makes: readonly NewItem[];
-  /** What is deleted once everything was copied. */
+  /** Items that are deleted after everything was copied. */
   readonly removes: readonly TableKey[];
   readonly changes: readonly ItemChange[];
   readonly configs: readonly ConfigOf[];
@@ -58,16 +58,4 @@ export interface PartitionPlan {
 
 export function newItemOf(key: TableKey, attributes: Attributes): NewItem {
   return { key, attributes: { ...attributes, ...keyOf(key) } };
-}
-
-/** In the order in which the groups are first met. */
-export function groupedBy<Each, Key>(all: Iterable<Each>, by: (each: Each) => Key): Map<Key, Each[]> {
-  const groups = new Map<Key, Each[]>();
-  for (const each of all) {
-    const key = by(each);
-    const group = groups.get(key);
-    if (group === undefined) groups.set(key, [each]);
-    else group.push(each);
-  }
-  return groups;
 }

@@ -14,20 +14,20 @@ import { ConflictError } from "../domain/names/errors.ts";
 import type { MigratedTable } from "./table.ts";
 
 /**
- * A receipt stands in the partition whose old items were copied and compared, with a digest of each of them as it was then.
- * What is deleted later is deleted by it: an old item that has none was written since, and nobody has copied it.
+ * A receipt is stored in each partition whose old items were copied and compared, with a digest of each item. Items are deleted by it: an
+ * old item without a digest was written since, and has not been copied.
  */
 const RECEIPT_SK = "#MIGRATED#";
 const DIGESTS = "digests";
 const STARTED = "started";
-/** Of 12 characters each: a receipt stays below the 400 KB of an item. */
+/** A digest has 12 characters, so a receipt stays below the 400 KB of an item. */
 const DIGESTS_MAX = 20_000;
 
 export function isReceipt(item: Attributes): boolean {
   return item[SK]?.S?.startsWith(RECEIPT_SK) === true;
 }
 
-/** Notes which old items were compared, where that is not noted yet. `found` is the whole partition. */
+/** Notes which old items were compared, unless it is noted already. `found` is the whole partition. */
 export async function writeReceipt(table: MigratedTable, { pk, found, removes, startedMs }: ReceiptOf): Promise<void> {
   const digests = oldItems(found, removes).map(digestOf).sort();
   const stored = new Map(found.filter(isReceipt).map((item) => [keyIn(item).sk, item]));
@@ -44,13 +44,13 @@ interface ReceiptOf {
   readonly pk: string;
   /** All items of the partition. */
   readonly found: readonly Attributes[];
-  /** Which of them are old. */
+  /** The keys of the old ones. */
   readonly removes: readonly TableKey[];
-  /** When the migration began: receipts of another one do not count. */
+  /** The start of the migration: receipts of another one do not count. */
   readonly startedMs: number;
 }
 
-/** Deletes the old items of a partition, each as it was compared; the receipts go last. Stops at one that was written since. */
+/** Deletes the old items of a partition as they were compared, and the receipts last. Stops at an item that was written since. */
 export async function deleteByReceipt(table: MigratedTable, { found, removes, startedMs }: ReceiptOf): Promise<void> {
   const receipts = found.filter(isReceipt);
   const known = digestsIn(receipts.filter((item) => Number(item[STARTED]?.N) === startedMs));
@@ -69,7 +69,7 @@ export async function deleteByReceipt(table: MigratedTable, { found, removes, st
 
 const DELETES_AT_ONCE = 25;
 
-/** The same values, however numbers and sets are written. */
+/** Compares values, however numbers and sets are written. */
 export function isSameItem(one: Attributes, other: Attributes): boolean {
   return textOf(one) === textOf(other);
 }
@@ -100,10 +100,10 @@ function isMap(value: unknown): value is object {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** An expression has at most 4 KB. Numbers come first: they are what clients change. */
+/** An expression has at most 4 KB. Numbers come first, because clients change them. */
 const CLAUSES_MAX = 80;
 
-/** It may be gone already: it has expired, or the answer to its deletion was lost. */
+/** The condition that an item is as it was read, or gone: it may have expired, or the answer to its deletion was lost. */
 function asRead(item: Attributes): Condition {
   const names = Object.keys(item).filter((name) => name !== PK && name !== SK);
   const numbersFirst = [...names.filter((name) => item[name]?.N), ...names.filter((name) => !item[name]?.N)];

@@ -1,35 +1,35 @@
 import { PK } from "../adapters/dynamodb/schema.ts";
-import { added, NO_COUNTS, type StepCounts } from "./planned.ts";
+import { addCounts, NO_COUNTS, type StepCounts } from "./planned.ts";
 import type { MigratedTable, ScanKey } from "./table.ts";
 
-/** Where each segment goes on; "end": it is through. */
+/** The place at which each segment continues; "end": it is done. */
 export type Cursors = readonly (ScanKey | "end")[];
 
-/** So many segments are scanned side by side. */
+/** Segments that are scanned side by side. */
 const SEGMENTS = 4;
-/** And of each so many partitions are worked on at once. */
+/** Partitions of each segment that are visited at once. */
 const AT_ONCE = 8;
 
 export const FROM_THE_BEGINNING: Cursors = Array.from({ length: SEGMENTS }, () => null);
 
 interface Walk {
   readonly from: Cursors;
-  /** Ends it after what is in hand. */
+  /** Stops after the partitions in hand. */
   readonly signal: AbortSignal;
-  /** Answers what there is to do in a partition. */
+  /** Visits a partition and returns what there is to do in it. */
   readonly visit: (pk: string) => Promise<StepCounts>;
   /** Called when all partitions of a page are done, with what there was to do in them. */
   readonly onPage?: (cursors: Cursors, counts: StepCounts) => Promise<void>;
 }
 
-/** Goes through all partitions, several at once, each once. Throws the first fault, after the others have stopped. */
+/** Visits every partition once, several at a time. Throws the first fault, after the others have stopped. */
 export async function walk(table: MigratedTable, { from, signal, visit, onPage }: Walk): Promise<void> {
   const cursors = [...from];
   const stop = new AbortController();
   const ended = AbortSignal.any([signal, stop.signal]);
   let saving = Promise.resolve();
   const segment = async (index: number) => {
-    // What was begun before a page ended was done as a whole.
+    // A partition that continues on the next page was visited as a whole.
     let last = pkIn(cursors[index]);
     while (cursors[index] !== "end") {
       ended.throwIfAborted();
@@ -40,7 +40,7 @@ export async function walk(table: MigratedTable, { from, signal, visit, onPage }
       last = pks.at(-1) ?? last;
       cursors[index] = next ?? "end";
       const reached = [...cursors];
-      // One save after the other: each says how far all segments are.
+      // Saves run one after the other: each has the place of all segments.
       saving = saving.then(() => onPage?.(reached, counts));
       await saving;
     }
@@ -65,7 +65,7 @@ async function each(pks: readonly string[], ended: AbortSignal, visit: Walk["vis
     for (let pk = left.shift(); pk !== undefined; pk = left.shift()) {
       ended.throwIfAborted();
       const own = await visit(pk);
-      counts = added(counts, own);
+      counts = addCounts(counts, own);
     }
   };
   const results = await Promise.allSettled(Array.from({ length: AT_ONCE }, worker));

@@ -1,16 +1,62 @@
 import diagnostics from "node:diagnostics_channel";
-import { context, type Tracer } from "@opentelemetry/api";
+import { context, type MeterProvider, type Tracer, type TracerProvider } from "@opentelemetry/api";
+import { KnownNames, requireOption } from "../domain/names/known-names.ts";
 import type { AcquireEndedEvent } from "../ports/events.ts";
 import { LimiterMetrics } from "./metrics.ts";
-import type { InstrumentSettings } from "./options.ts";
 
-/** What `instrument` works with. */
+/** Options of `instrument`. */
+export interface InstrumentOptions {
+  /** Where metrics go. Default: the provider that is registered with `@opentelemetry/api`. */
+  readonly meterProvider?: MeterProvider;
+  /** Where spans go, one for each request. Default: no spans are made. */
+  readonly tracerProvider?: TracerProvider;
+  /** Makes ids of entities attributes. Each entity is then a series of its own. Default: false. */
+  readonly entityId?: boolean;
+  /**
+   * Asks DynamoDB what each call costs, for `aws.dynamodb.consumed_capacity`. The answers are then longer
+   * and are read more slowly. Default: false.
+   */
+  readonly consumedCapacity?: boolean;
+}
+
+/** The options with every default in its place. */
+interface InstrumentSettings {
+  readonly meterProvider: MeterProvider;
+  readonly tracerProvider: TracerProvider | undefined;
+  readonly entityId: boolean;
+  readonly consumedCapacity: boolean;
+}
+
+const OPTIONS = new KnownNames<InstrumentOptions>({
+  meterProvider: true,
+  tracerProvider: true,
+  entityId: true,
+  consumedCapacity: true,
+});
+
+/** Checks the options; `registered` is used if no provider of metrics is given. */
+export function settingsOf(options: InstrumentOptions, registered: MeterProvider): InstrumentSettings {
+  const checked = OPTIONS.check(options, "The options of instrument");
+  const { meterProvider = registered, tracerProvider, entityId = false, consumedCapacity = false } = checked;
+  requireProvider("meterProvider", meterProvider, "getMeter");
+  if (tracerProvider !== undefined) requireProvider("tracerProvider", tracerProvider, "getTracer");
+  requireOption("entityId", entityId, typeof entityId === "boolean", "true or false");
+  requireOption("consumedCapacity", consumedCapacity, typeof consumedCapacity === "boolean", "true or false");
+  return { meterProvider, tracerProvider, entityId, consumedCapacity };
+}
+
+function requireProvider(name: string, provider: unknown, method: string): void {
+  const isProvider = typeof (provider as Record<string, unknown> | null)?.[method] === "function";
+  requireOption(name, provider, isProvider, `a provider of OpenTelemetry, an object with ${method}()`);
+}
+
+/** The parts that the entry point hands in. */
 interface InstrumentDeps {
   /** The names of the channels. */
   readonly channels: Readonly<Record<Exclude<keyof LimiterMetrics, "end">, string>>;
-  /** Of the package. */
+  /** The version of the package. */
   readonly version: string;
-  /** Ms since 1970, by the clock that the SDK goes by. */
+  /** Ms since 1970, by the clock that the SDK uses. */
   readonly nowMs: () => number;
 }
 
@@ -32,7 +78,7 @@ export function startInstruments(settings: InstrumentSettings, deps: InstrumentD
     stops.push(() => diagnostics.unsubscribe(channel, heard));
   };
   for (const name of Object.keys(deps.channels) as (keyof InstrumentDeps["channels"])[]) {
-    // DynamoDB is asked for it while somebody listens.
+    // DynamoDB is asked for its capacity while the channel has a listener.
     if (name === "consumedCapacity" && !settings.consumedCapacity) continue;
     listen(deps.channels[name], (event) => metrics[name](event));
   }
@@ -47,7 +93,7 @@ export function startInstruments(settings: InstrumentSettings, deps: InstrumentD
   };
 }
 
-/** A span of a request that has ended. It is published in the request, so what is active there is its parent. */
+/** Adds the span of a request that has ended. The event is published in the request, whose active span is its parent. */
 function addSpan(
   tracer: Tracer,
   { namespace, entityId, resource, result, durationMs, store, error, requestId }: AcquireEndedEvent,
@@ -67,7 +113,7 @@ function addSpan(
     },
     context.active(),
   );
-  // A refusal is what a limiter is for, and so is a resource that is switched off. An outage is a fault.
+  // Only an outage is an error: refusals and disabled resources are what a limiter is for.
   if (result === "unavailable" && error instanceof Error) {
     span.setAttribute("error.type", error.name);
     span.setStatus({ code: STATUS_ERROR, message: error.message });
@@ -75,5 +121,5 @@ function addSpan(
   span.end(nowMs);
 }
 
-/** `SpanStatusCode.ERROR`, which an enum of the package would bring along as code. */
+/** The value of `SpanStatusCode.ERROR`: the enum would bring code of the package along. */
 const STATUS_ERROR = 2;

@@ -1,4 +1,4 @@
-import type { Attributes, Counter, Histogram, Meter } from "@opentelemetry/api";
+import type { Attributes, Counter, Histogram, Meter, UpDownCounter } from "@opentelemetry/api";
 import {
   type At,
   LEASE_SECONDS,
@@ -19,7 +19,6 @@ import type {
   WaitBeganEvent,
   WaitEndedEvent,
 } from "../ports/events.ts";
-import { Level, OpenLeases } from "./levels.ts";
 
 interface About {
   readonly namespace: string;
@@ -136,3 +135,72 @@ export class LimiterMetrics {
 
 /** A take is one unit, two with an index or a transaction; lists and sweeps are more. */
 const CAPACITY_UNITS = [0.5, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256];
+
+/** An up-down counter whose series can be returned to 0. */
+class Level {
+  readonly #counter: UpDownCounter;
+  readonly #series = new Map<string, { readonly attributes: Attributes; value: number }>();
+
+  constructor(counter: UpDownCounter) {
+    this.#counter = counter;
+  }
+
+  add(by: 1 | -1, attributes: Attributes): void {
+    this.#counter.add(by, attributes);
+    const key = Object.values(attributes).join("\n");
+    const series = this.#series.get(key) ?? { attributes, value: 0 };
+    this.#series.set(key, series);
+    series.value += by;
+  }
+
+  /** Returns every series to 0: what is open now is no longer followed, and must not be shown as open for ever. */
+  end(): void {
+    for (const { attributes, value } of this.#series.values()) {
+      if (value !== 0) this.#counter.add(-value, attributes);
+    }
+    this.#series.clear();
+  }
+}
+
+/** The open leases. An end is counted with the attributes of the beginning, and only if that was counted. */
+class OpenLeases {
+  readonly #level: Level;
+  readonly #objects = new WeakMap<object, Attributes>();
+  readonly #stored = new Map<string, Attributes>();
+  /** Ends leases that a program dropped: they can give nothing back any more. */
+  readonly #dropped: FinalizationRegistry<Attributes>;
+  #isEnded = false;
+
+  constructor(level: Level) {
+    this.#level = level;
+    this.#dropped = new FinalizationRegistry((attributes) => {
+      if (!this.#isEnded) level.add(-1, attributes);
+    });
+  }
+
+  opened(lease: object | string, attributes: Attributes): void {
+    this.#level.add(1, attributes);
+    if (typeof lease === "string") {
+      this.#stored.set(lease, attributes);
+      return;
+    }
+    this.#objects.set(lease, attributes);
+    this.#dropped.register(lease, attributes, lease);
+  }
+
+  ended(lease: object | string): void {
+    const attributes = typeof lease === "string" ? this.#stored.get(lease) : this.#objects.get(lease);
+    if (attributes === undefined) return;
+    if (typeof lease === "string") this.#stored.delete(lease);
+    else {
+      this.#objects.delete(lease);
+      this.#dropped.unregister(lease);
+    }
+    this.#level.add(-1, attributes);
+  }
+
+  end(): void {
+    this.#isEnded = true;
+    this.#level.end();
+  }
+}

@@ -2,23 +2,23 @@ import type { BucketKey } from "../domain/bucket/bucket-key.ts";
 import type { CountedAmount } from "../domain/charge/amounts.ts";
 import type { AuditEvent } from "../domain/config/audit.ts";
 import type { Page, PageRequest } from "../domain/names/paging.ts";
-import type { BucketOwner, DraftData } from "./bucket-store.ts";
-import type { KeyMark } from "./lease-write.ts";
+import type { BucketOwner, DraftData, KeyMark } from "./bucket-store.ts";
+import type { TouchedNames } from "./record-store.ts";
 
 /** One limit of a bucket as a store works with it on the straight line between two boundaries. */
 export interface StraightLevel {
-  /** Of the limit; of slots that are held also until when. */
+  /** The name of the limit; for slots that are held also their end. */
   readonly name: string;
   readonly capacityMilli: number;
   readonly refillAmountMilli: number;
   readonly refillPeriodMs: number;
-  /** Never a reason to refuse; below zero it counts an overdraft. */
+  /** The limit refuses nothing; below zero it counts an overdraft. */
   readonly soft: boolean;
-  /** Of a session: the first use opens a window of this length. 0: it is none. -1: these are slots that are held, which nobody counts. */
+  /** The length of the window that the first use of a session opens. 0: it is none. -1: these are slots that are held, which nobody counts. */
   readonly windowMs: number;
   readonly tokensMilli: number;
   readonly remainder: number;
-  /** What was counted in the open hour; null: nothing. */
+  /** The count of the open hour; null: none. */
   readonly countedMilli: number | null;
   readonly windowStartMs: number | null;
   readonly topUpMilli: number;
@@ -27,15 +27,15 @@ export interface StraightLevel {
 
 /** A bucket as a store keeps it. All numbers are safe integers; null stands for "never" or "none". */
 export interface StraightRow {
-  /** Of `limitsText`: two rows with the same have the same limits in the same order. */
+  /** Rows with the same signature have the same limits in the same order. */
   readonly signature: string;
   /** `Shape.text`. */
   readonly limitsText: string;
   readonly epochMs: number;
-  /** From then on nothing is taken from the row as it is: it is brought there first. */
+  /** A take from this instant on brings the row there first. */
   readonly renewAtMs: number;
   readonly validUntilMs: number | null;
-  /** The last write that went by limits which may be older than the store's. */
+  /** The instant of the last write that went by limits which may be older than the store's. */
   readonly writtenMs: number | null;
   readonly asOfMs: number;
   readonly generation: number | null;
@@ -49,18 +49,18 @@ export interface StraightRow {
 /** A row with a number that grows with every write, and no other row of the same key ever had. */
 export interface VersionedRow extends StraightRow {
   readonly version: number;
-  /** What was told of its limits, as text (straight/row-marks.ts); null: nothing. Only `mark` changes it. */
+  /** The marks of what was told of its limits, as text (straight/row-codec.ts); null: none. Only `mark` changes them. */
   readonly marks: string | null;
 }
 
-/** Usage for its table: by counter, of one hour. */
+/** Usage of one hour for its table, by counter. */
 export interface LeftUsage {
   readonly hourMs: number;
   readonly requests: number;
   readonly amounts: readonly CountedAmount[];
 }
 
-/** What a row is to be before the batch, if it is still of this version; 0: if there is none. It contains no take. */
+/** A row that replaces one of this version before the batch; 0: where there is none. It contains no take. */
 interface Brought {
   readonly version: number;
   readonly row: StraightRow;
@@ -73,34 +73,39 @@ export interface BatchBucket {
 }
 
 interface BatchBrought extends Brought {
-  /** The request that it was worked out for, by its place: where that is `stale`, `clock` or `keyLost`, nothing is brought. */
+  /** The place of the request that it was worked out for: where that is `stale`, `clock` or `keyLost`, nothing is brought. */
   readonly request: number;
 }
 
-/** Which level of a row is a shadow, and in which what is taken of it is held; undefined: nothing is held. */
+/** The level of a row that is a shadow, and the one in which what is taken of it is held; undefined: nothing is held. */
 export interface ShadowPlace {
   readonly place: number;
   readonly slice: number | undefined;
 }
 
-/** What one request does to one bucket; its amounts are by the place of the level in the row. */
+/** The change of one bucket by one request; its amounts are by the place of the level in the row. */
 export interface BatchClaim {
-  /** By its place in the batch. */
+  /** The place of the bucket in the batch. */
   readonly bucket: number;
   /** The row must be of these limits, or the request is answered `again`. */
   readonly signature: string;
-  /** And must have gone through changes up to this number; -1: whatever it went through. */
+  /** The row must have gone through changes up to this number; -1: whatever it went through. */
   readonly changeNumber: number;
-  /** And, where that was decisive, of this origin. */
+  /** The row must be of this origin, where that was decisive. */
   readonly origin: { readonly asOfMs: number; readonly generation: number | null } | undefined;
   /** Null: nothing is asked of that level. Below 0: slots that a take adds to those that are held. */
   readonly amounts: readonly (number | null)[];
+  /**
+   * The claim of a take with nothing besides its signature, number of change and amounts, on limits that all refuse, drip or begin anew by the calendar: it
+   * does not matter to the row whether it comes by itself or summed with others of the same reading.
+   */
+  readonly isSummable: boolean;
   readonly bypass: boolean;
-  /** Of a take: so many percent of every limit that it takes from, but for soft ones, must be left. */
+  /** Percent of every limit that a take takes from, but for soft ones, that must be left. */
   readonly leavePercent: number;
-  /** Of a take: the limits that let it pass where they do not have enough, and then give and count nothing. */
+  /** The limits that let a take pass where they do not have enough, and then give and count nothing. */
   readonly shadows: readonly ShadowPlace[];
-  /** Of a credit or renewal: in which period or slice each amount was taken. Undefined: all are given back. */
+  /** The period or slice in which each amount of a credit or renewal was taken. Undefined: all are given back. */
   readonly pins: readonly LevelPin[] | undefined;
   /** The instant for which pins were decided, or into which slice slots go; a row of a later epoch is answered `again`. Null: any will do. */
   readonly judgedMs: number | null;
@@ -109,7 +114,7 @@ export interface BatchClaim {
    * slots (`#hu` of their limit) that the slice of their pin no longer has.
    */
   readonly strays: readonly CountedAmount[];
-  /** Of a credit: what is counted where the bucket is forgotten. */
+  /** The usage that a credit counts where the bucket is forgotten. */
   readonly lost: LeftUsage | undefined;
 }
 
@@ -134,28 +139,25 @@ type SlicePin = { readonly from: number; readonly isUsed: boolean } | { readonly
 export interface BatchRequest {
   readonly kind: "take" | "debit" | "credit" | "renew";
   readonly nowMs: number;
-  /** Configuration must be of this generation; undefined: whatever it is. */
+  /** The generation that configuration must be of; undefined: any. */
   readonly generation: number | undefined;
-  /** It goes by limits that may be older than the store's: the instant is noted on the row. */
+  /** The request goes by limits that may be older than the store's: the instant is noted on the row. */
   readonly isNoted: boolean;
   readonly claims: readonly BatchClaim[];
-  /** Of a take: what is written down with it once it is applied. */
+  /** The draft that is written with a take once it is applied. */
   readonly draft: BatchLease | undefined;
 }
 
 /** A lease, the answer under a key, or both: as data, with what the take has answered. */
 export interface BatchLease extends DraftData {
-  /** Must still be the caller's, or nothing is done. */
+  /** The key must still be the caller's, or nothing is done. */
   readonly key: KeyMark | undefined;
 }
 
-/**
- * What is written of a draft: in place of the record of a lease, and of the answer under a key. `LeaseForm` tells what it stands for.
- */
+/** A draft as it is written, in place of the record of a lease, and of the answer under a key. `LeaseForm` tells what it stands for. */
 export interface DraftedLease {
   readonly leaseId: string | undefined;
   readonly text: string;
-  /** The reading of the request. */
   readonly nowMs: number;
   /** One a claim: the row as the batch left it, with its limits, and what the claim left. */
   readonly buckets: readonly { readonly key: BucketKey; readonly row: SeenRow; readonly levels: ClaimLevels }[];
@@ -167,26 +169,30 @@ export interface Batch {
   readonly lane: string;
   /** Grows by 1 with every batch of the lane that is not a repeat. */
   readonly seq: number;
+  /** The batch may be under way already. What becomes of this one is remembered, also where nothing is done: the other is not done after it. */
+  readonly isRepeat: boolean;
   /** Distinct. */
   readonly buckets: readonly BatchBucket[];
   readonly requests: readonly BatchRequest[];
   readonly countsUsage: boolean;
   /** A reading that is further ahead of the store's own clock is refused; undefined: readings are not compared. */
   readonly aheadMaxMs: number | undefined;
+  /** Names that its requests go by, beside the entities and resources of its buckets. Requests are `stale` only if a change touched one of them all. */
+  readonly goesBy: readonly string[];
 }
 
-/** What a claim left, or found where nothing was taken: by the place of the limit. */
+/** The levels that a claim left, or found where nothing was taken: by the place of the limit. */
 export interface ClaimLevels {
   readonly tokensMilli: readonly number[];
-  /** Only where one of the limits is a session. */
+  /** The windows, where one of the limits is a session. */
   readonly windows: readonly (number | null)[] | undefined;
   readonly validUntilMs: number | null | undefined;
-  /** The places of the shadows that would have refused the claim: of them nothing was taken. Absent: none. */
+  /** The places of the shadows that would have refused the claim: nothing was taken of them. Absent: none. */
   readonly shadowed?: readonly number[];
 }
 
 /**
- * What became of a request.
+ * The outcome of a request.
  * - `again`: a row is not as the request expects it; the answer has the row, and nothing was done.
  * - `gone`: of a credit, there is no bucket. `tooDeep`: as of `WriteReply`. `stale`: configuration has moved on.
  * - `clock`: the reading is ahead of the store's clock. `keyLost`: the key of its draft is no longer the caller's.
@@ -214,12 +220,14 @@ export interface SeenRow extends Omit<VersionedRow, "limitsText" | "levels"> {
 export type BatchReply =
   | {
       readonly kind: "done";
-      /** It was done before, unseen: these are the answers of then. */
+      /** The batch was done before, unseen: these are the answers of then. */
       readonly repeated: boolean;
       readonly generation: number;
+      /** The changes since the oldest generation of its requests; undefined: they are all of the one that there is. */
+      readonly changes: TouchedNames | undefined;
       /** The store's clock. */
       readonly serverMs: number;
-      /** By the place of the bucket; null: there is none. */
+      /** The rows by the place of the bucket; null: there is none. */
       readonly rows: readonly (SeenRow | null)[];
       readonly replies: readonly RequestReply[];
     }
@@ -227,19 +235,19 @@ export type BatchReply =
   | { readonly kind: "rolledBack"; readonly cause: unknown }
   | { readonly kind: "unavailable"; readonly applied: "no" | "unknown"; readonly cause: unknown };
 
-/** By what an operation is remembered. */
+/** The key by which an operation is remembered. */
 export interface OperationKey {
   readonly namespaceId: string;
   readonly bucket: BucketKey;
   readonly idempotencyKey: string;
-  /** What was done then or before is forgotten. */
+  /** Operations of this instant or before are forgotten. */
   readonly forgottenMs: number;
 }
 
 /** A row that replaces one of a version, once for its key, together with the audit event. */
 export interface RowOperation extends OperationKey {
   readonly nowMs: number;
-  /** What is remembered under the key. */
+  /** The text that is remembered under the key. */
   readonly amountsText: string;
   readonly event: AuditEvent;
   readonly brought: Brought;
@@ -254,7 +262,7 @@ export type RowOperationReply =
   | { readonly kind: "known"; readonly amountsText: string }
   | { readonly kind: "moved" | "namespaceGone" };
 
-/** What a store in one transaction needs to have for takes: the straight line of `bucket/`, and rows that are compared by version. */
+/** A store that takes in one transaction: by the straight line of `bucket/`, on rows that are compared by version. */
 export interface BatchStore {
   /**
    * Never rejects for what a server or a network does. `timeoutMs`: how long the callers wait. It may answer later, but within twice
@@ -273,15 +281,22 @@ export interface BatchStore {
     key: BucketKey,
     marks: { readonly seen: string | null; readonly next: string },
   ): Promise<boolean>;
-  /** In the order of the keys; undefined where there is none. Numbers are as they are stored: they may be damaged. */
+  /** Reads rows in the order of the keys; undefined where there is none. Numbers are as they are stored: they may be damaged. */
   read(namespaceId: string, keys: readonly BucketKey[]): Promise<readonly (VersionedRow | undefined)[]>;
-  /** By entity id, then by resource. */
+  /** Lists keys by entity id, then by resource. */
   listKeys(namespaceId: string, owner: BucketOwner, page: PageRequest): Promise<Page<BucketKey>>;
-  /** Some buckets from a place on, by entity id, then by resource. */
-  some(namespaceId: string, from: BucketKey, limitMax: number): Promise<readonly StoredBucket[]>;
+  /**
+   * Lists some buckets from a place on, by entity id, then by resource. Rows of which the epoch is before an instant are read; of the others, which
+   * nearly all are where a sweep looks, the key alone.
+   */
+  some(
+    namespaceId: string,
+    from: BucketKey,
+    bounds: { readonly limitMax: number; readonly epochBeforeMs: number },
+  ): Promise<readonly LookedAtBucket[]>;
   /** Deletes buckets that are still of these versions, and keeps their usage; answers how many. */
   forget(namespaceId: string, idle: readonly IdleBucket[]): Promise<number>;
-  /** By entity id. */
+  /** Lists buckets of a resource by entity id. */
   listByResource(namespaceId: string, resource: string, page: PageRequest): Promise<Page<StoredBucket>>;
 }
 
@@ -296,4 +311,9 @@ export interface IdleBucket {
 export interface StoredBucket {
   readonly key: BucketKey;
   readonly row: VersionedRow;
+}
+
+export interface LookedAtBucket {
+  readonly key: BucketKey;
+  readonly row: VersionedRow | undefined;
 }

@@ -1,4 +1,10 @@
+import type { Also, Tokens } from "../domain/charge/amounts.ts";
 import type { Status } from "../domain/charge/status.ts";
+
+/** The further parts of a request, as it named them: resources with their tokens by measure, or a list. */
+export type AskedBesides =
+  | Readonly<Record<string, Tokens>>
+  | readonly { readonly entityId?: string; readonly resource: string; readonly consume?: Tokens }[];
 
 /**
  * Tokens were taken from one entity on one resource. A request has one event for each level and resource that it took
@@ -18,6 +24,10 @@ export interface AcquiredEvent {
    * `also`: a further resource. `total`: the limits of a level over all resources, with the resource `"*"`.
    */
   readonly role: "entity" | "parent" | "also" | "total";
+  /** For the role `entity`: whole tokens by measure, as the request named them, or `{ requests: 1 }` if it named none. */
+  readonly asked?: Tokens;
+  /** For the role `entity`: the further parts that the request named, as it named them. Absent: none. */
+  readonly also?: Also;
   /** Names of the shadow limits that would have refused it: `consumed` has nothing of them. Absent: none. */
   readonly shadowed?: readonly string[];
   /** For the role `entity`: how long the request waited for tokens, in ms. Absent: it did not wait. */
@@ -34,6 +44,10 @@ export interface RefusedEvent {
   readonly entityId: string;
   /** The resource that it asked for. */
   readonly resource: string;
+  /** Whole tokens by measure, as the request named them, or `{ requests: 1 }` if it named none. */
+  readonly asked: Tokens;
+  /** The further parts that the request named, as it named them. Absent: none. */
+  readonly also?: Also;
   /** Every limit that the request asked for. */
   readonly statuses: readonly Status[];
   /** The limit with the longest wait. */
@@ -60,14 +74,14 @@ export interface GaveBackEvent {
   readonly amounts: Readonly<Record<string, number>>;
   /**
    * Why: a parent refused, the function threw or the lease was rolled back, the caller released or adjusted. `settle`: slots, which
-   * come back when the work is done; usage keeps them.
+   * come back when the work is done; usage keeps them. `refund`: `giveBack` was called, without a lease.
    */
-  readonly reason: "refused" | "rollback" | "release" | "adjust" | "settle";
+  readonly reason: "refused" | "rollback" | "release" | "adjust" | "settle" | "refund";
   /** False: the store could not confirm it, so it counts as not given back. */
   readonly confirmed: boolean;
 }
 
-/** A lease was charged more than it took at first. What passed by a shadow limit was not charged, and is not among it. */
+/** A lease was charged more than it took at first, or `charge` was called without one. What passed by a shadow limit was not charged, and is not among it. */
 export interface ChargedEvent {
   /** The name of the namespace. */
   readonly namespace: string;
@@ -77,8 +91,8 @@ export interface ChargedEvent {
   readonly resource: string;
   /** Whole tokens by limit. */
   readonly amounts: Readonly<Record<string, number>>;
-  /** The call of the lease: `adjust` upwards, or `consume`. */
-  readonly reason: "adjust" | "consume";
+  /** The call of the lease: `adjust` upwards, or `consume`. `charge`: without a lease. */
+  readonly reason: "adjust" | "consume" | "charge";
 }
 
 /**
@@ -126,9 +140,11 @@ export interface UnavailableEvent {
 export type DegradedKind =
   | "store_unavailable"
   | "refusals_not_stored"
+  | "usage_not_stored"
   | "adjustment_not_stored"
   | "give_back_not_stored"
   | "lease_not_stored"
+  | "writes_lost"
   | "other";
 
 /** The store failed, and the limiter went on without it. */

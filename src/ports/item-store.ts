@@ -24,14 +24,14 @@ export interface ItemKey {
   readonly sheet?: string;
 }
 
-/** A comparison of one attribute with a value. Of an attribute that is not there it is false, whatever the operator. */
+/** A comparison of one attribute with a value. It is false where the attribute is not there, whatever the operator. */
 export interface Comparison {
   readonly name: string;
   readonly is: "=" | "<>" | "<" | "<=" | ">" | ">=";
   readonly value: ItemValue;
 }
 
-/** Whether an attribute is there. */
+/** A test whether an attribute is there. */
 export interface Presence {
   readonly name: string;
   readonly is: "present" | "absent";
@@ -40,7 +40,7 @@ export interface Presence {
 /** One clause of a condition: it holds when any of its tests does. A condition holds when all its clauses do. */
 export type Clause = readonly (Comparison | Presence)[];
 
-/** Whether the item must be there, must not, or may be either. */
+/** The existence that a write demands of its item. */
 export type Existence = "exists" | "missing" | "either";
 
 /**
@@ -52,31 +52,31 @@ export interface ItemWrite {
   readonly kind: "update" | "put" | "delete" | "check";
   readonly item: Existence;
   readonly when: readonly Clause[];
-  /** Of a put, the whole item. */
+  /** Attributes to set; the whole item of a put. */
   readonly set: Item;
-  /** Added to what is there; nothing there counts as 0. Never an attribute of `set` or `remove`. */
+  /** Amounts to add; nothing there counts as 0. Never an attribute of `set` or `remove`. */
   readonly add: Readonly<Record<string, number | bigint>>;
   readonly remove: readonly string[];
   /**
-   * Of an update: attributes that become what others were before the write, by the names they had; what was not there counts
-   * as 0. Never an attribute of `set`, `add` or `remove`.
+   * Attributes of an update that become what others were before the write, by their names; what was not there counts as 0. Never an
+   * attribute of `set`, `add` or `remove`.
    */
   readonly copy?: Readonly<Record<string, string>> | undefined;
-  /** For tests that watch the writes. Not part of the write. */
+  /** The trace for tests that watch the writes. Not part of the write. */
   readonly trace: WriteTrace | undefined;
 }
 
-/** What a write is for: the claims it serves, and the reading of the clock they go by. */
+/** The purpose of a write: the claims it serves, and the reading of the clock they go by. */
 export interface WriteTrace {
   readonly form: "take" | "rebase" | "create" | "credit" | "share" | "operation";
   readonly readingMs: number;
-  /** Of a rebase: since when changed limits count. Absent: since the reading. */
+  /** The instant since which changed limits count, for a rebase. Absent: the reading. */
   readonly changedMs?: number;
-  /** Of a rebase: changes of stored limits from before this instant count from it on. */
+  /** Changes of stored limits from before this instant count from it on, for a rebase. */
   readonly heldMs?: number;
   /** Claims, and what a lease holds: the very objects that the store was handed. */
   readonly parts: readonly TracePart[];
-  /** How many millitokens a full bucket may have lost by the write, per limit; see the tolerance in docs/protocol.md. */
+  /** The millitokens that a full bucket may have lost by the write, per limit; see the tolerance in docs/protocol.md. */
   readonly spare: readonly Amount[];
 }
 
@@ -84,9 +84,9 @@ export interface TracePart {
   readonly of: object;
   readonly kind: "take" | "debit" | "credit" | "renew" | "topUp" | "reset";
   readonly amounts: readonly Amount[];
-  /** Of a give-back that takes the request back, too: the soft limits that the request had left below zero. */
+  /** The soft limits that the request had left below zero, for a give-back that takes the request back, too. */
   readonly undoes?: readonly string[];
-  /** Of a take: the shadows that would have refused it, and that nothing was taken of. Of such a give-back: those of the request. */
+  /** The shadows that would have refused a take, and that nothing was taken of; for such a give-back those of the request. */
   readonly shadowed?: readonly string[];
 }
 
@@ -118,7 +118,7 @@ export interface ItemCall {
 }
 
 /**
- * The little that a store of single items can do: conditional writes, transactions, reads. Items of one namespace.
+ * A store of single items of one namespace: conditional writes, transactions, reads.
  * Answers are values; only what asking again cannot help is thrown (access denied, a table that is not there).
  */
 export interface ItemStore {

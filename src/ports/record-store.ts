@@ -3,7 +3,7 @@ import type { Steps } from "../domain/steps.ts";
 import type { MaybePromise } from "./bucket-store.ts";
 
 /**
- * What records of each kind are found by, beside their keys. All kinds but `namespace` belong to a namespace.
+ * The columns by which records of each kind are found, beside their keys. All kinds but `namespace` belong to a namespace.
  *
  * | kind | key | is |
  * | --- | --- | --- |
@@ -13,13 +13,14 @@ import type { MaybePromise } from "./bucket-store.ts";
  * | `history` | `entity`, `plan` or `stints`, the owner, the resource | what a scope said over time, or the plans that an entity had |
  * | `owner`, `owned` | owner; piece | who declared what |
  * | `lease`, `leaseKey` | id; idempotency key | |
- * | `refusal` | hour, entity, resource, writer | what one process counted |
+ * | `refusalLog` | hour, entity, writer | the single refusals that one process kept |
+ * | `refusal`, `caller` | hour, entity, resource, writer | what one process counted: refusals; usage of callers beside the buckets |
  */
 export interface RecordColumns {
   readonly namespace: { readonly name: string; readonly status: string };
   readonly entity: { readonly parentId: string | undefined; readonly planId: string | undefined };
   readonly plan: NoColumns;
-  /** A scope may have a policy and no limits. */
+  /** A scope may have a policy and no limits. True with an override, too, which may be over. */
   readonly config: { readonly hasLimits: boolean };
   readonly history: NoColumns;
   readonly owner: NoColumns;
@@ -32,6 +33,8 @@ export interface RecordColumns {
   };
   readonly leaseKey: { readonly forgottenAtMs: number };
   readonly refusal: NoColumns;
+  readonly refusalLog: NoColumns;
+  readonly caller: NoColumns;
 }
 
 type NoColumns = Readonly<Record<never, never>>;
@@ -66,7 +69,7 @@ export type RecordDeletion =
   /** Some of what there is in a namespace, at most so many; not its own record, and not its generation, which must never go back. */
   | { readonly kind: "someIn"; readonly namespaceId: string; readonly limitMax: number };
 
-/** Which list, and by what it is ordered: that is also what `after` consists of. Orders are by code unit. */
+/** A list, and its order, of which `after` is a place. Orders are by code unit. */
 export type RecordList =
   /** Active ones by name. */
   | { readonly kind: "namespace"; readonly of: "active" }
@@ -86,19 +89,19 @@ export type RecordList =
   | { readonly kind: "plan"; readonly of: "all" }
   /** By the whole key. */
   | { readonly kind: "config"; readonly of: "all" }
-  /** Of an entity or a plan, by resource; `limits`: those that have limits on resources, or for any of them. */
-  | {
-      readonly kind: "config";
-      readonly of: "owner";
-      readonly owner: readonly ["entity" | "plan", string];
-      readonly which: "all" | "limits";
-    }
-  /** Those of entities that have limits on a resource, by entity. */
-  | { readonly kind: "config"; readonly of: "resource"; readonly resource: string }
-  /** Of every resource on which some entity has limits, one; by resource. */
-  | { readonly kind: "config"; readonly of: "entityResources" }
-  /** The defaults of resources that have limits, by resource. */
-  | { readonly kind: "config"; readonly of: "defaults" }
+  /** All that an entity or a plan says, by resource. */
+  | { readonly kind: "config"; readonly of: "owner"; readonly owner: readonly ["entity" | "plan", string] }
+  /** The limits that an entity has at `nowMs`, by resource: on one, or for any of them. */
+  | { readonly kind: "config"; readonly of: "entity"; readonly entityId: string; readonly nowMs: number }
+  /** Those of entities that have limits on a resource at `nowMs`, by entity. */
+  | { readonly kind: "config"; readonly of: "resource"; readonly resource: string; readonly nowMs: number }
+  /** Each resource on which some entity has limits at `nowMs`, once. */
+  | { readonly kind: "config"; readonly of: "entityResources"; readonly nowMs: number }
+  /** The defaults of resources that have limits at `nowMs`, by resource. */
+  | { readonly kind: "config"; readonly of: "defaults"; readonly nowMs: number }
+  /** By the whole key. */
+  | { readonly kind: "history"; readonly of: "all" }
+  | { readonly kind: "owner"; readonly of: "all" }
   | { readonly kind: "owned"; readonly of: "all" }
   /** Those that are due some day, by due time and id; absent: of every entity, for every resource. */
   | {
@@ -108,8 +111,17 @@ export type RecordList =
       readonly entityId?: string;
       readonly resource?: string;
     }
+  /** Of hours that begin in [fromMs, toMs), the newest hour first; absent: of every entity. */
+  | {
+      readonly kind: "refusalLog";
+      readonly of: "newest";
+      readonly fromMs: number;
+      readonly toMs: number;
+      readonly entityId?: string;
+    }
   /** The newest first, by a number; absent: of all. */
-  | { readonly kind: "audit"; readonly of: "all"; readonly entityId?: string };
+  | { readonly kind: "audit"; readonly of: "all"; readonly entityId?: string }
+  | { readonly kind: "audit"; readonly of: "oldest" };
 
 export interface ListedRecord {
   readonly key: readonly string[];
@@ -118,9 +130,16 @@ export interface ListedRecord {
   readonly place: readonly string[];
 }
 
-/** `generation`: that of the namespace, as of the same instant. */
+/**
+ * What changes of configuration touched: the names of entities, plans and resources, by the generation that each change made. A
+ * generation that is absent may have touched everything. One name may be that of an entity and of a plan: then both are touched.
+ */
+export type TouchedNames = readonly (readonly [generation: number, names: readonly string[]])[];
+
+/** `generation`: that of the namespace, as of the same instant. `changes`: those since the generation that was asked from, if any was. */
 export interface FoundRecords {
   readonly generation: number;
+  readonly changes?: TouchedNames | undefined;
   /** In the order of the keys. */
   readonly records: readonly (StoredRecord | undefined)[];
 }
@@ -130,7 +149,7 @@ export interface ListedRecords {
   readonly records: readonly ListedRecord[];
 }
 
-/** Under which conditions a commit is made. */
+/** The condition under which a commit is made. */
 export type CommitGuard =
   /** Nothing of configuration, entities, plans and namespaces has changed since. Takes of the namespace wait for it. */
   | { readonly kind: "generation"; readonly generation: number }
@@ -148,12 +167,14 @@ export interface RecordCommit {
   readonly event: { readonly event: AuditEvent; readonly auditIn: string } | undefined;
   /** Namespaces that go on to their next generation. */
   readonly bumps: readonly string[];
+  /** The entities, plans and resources whose levels may be others afterwards. Undefined: all. */
+  readonly touched: readonly string[] | undefined;
   /** `again`: the answer to the same commit was lost. If its event is in the log it was made, and is not made again. */
   readonly sent: "first" | "again";
 }
 
 /**
- * What became of a commit.
+ * The outcome of a commit.
  * - `done`: also if it was made before. `generations`: of the namespaces that were bumped. `deleted`: how many rows `someIn` deleted; where
  *   these are fewer than it might have, none are left, unless `mayBeMore`.
  * - `moved`: the guard did not hold; nothing was written.
@@ -174,9 +195,9 @@ export interface Span {
   readonly endMs: number;
 }
 
-/** What was counted in spans of time, added up for each. */
+/** A question for the counts in spans of time, added up for each. */
 export interface SumQuery {
-  readonly kind: "usage" | "refusal";
+  readonly kind: "usage" | "refusal" | "caller";
   /** In order, without overlap. */
   readonly spans: readonly Span[];
   /** Of the first span only what stands after it. */
@@ -192,21 +213,26 @@ export interface SumQuery {
 export interface Sum {
   readonly startMs: number;
   readonly key: readonly string[];
-  /** Whole numbers as text, for they may pass 2^53: millitokens by counter, `#requests`; for refusals only `count`. */
+  /** Whole numbers as text, for they may pass 2^53: millitokens by counter, `#requests`; for refusals only `count`; of callers tokens. */
   readonly counts: Readonly<Record<string, string>>;
 }
 
 export interface Sums {
   readonly sums: readonly Sum[];
-  /** The first hour behind the last span in which anything was counted, of this entity where one is asked for. */
+  /**
+   * The first hour behind the last span in which anything was counted, of the entity if one is asked for. If a resource is asked for, hours
+   * without anything of it may be left out.
+   */
   readonly nextHourMs: number | undefined;
 }
 
-/** What is old enough to go; undefined: nothing of it goes. */
+/** The bounds of what is old enough to be deleted; undefined: nothing of it is. */
 export interface ExpiryBounds {
   readonly nowMs: number;
   /** Hours of usage and refusals that began then or before. */
   readonly usageUntilMs: number | undefined;
+  /** Hours of single refusals that began then or before. */
+  readonly logUntilMs: number | undefined;
   readonly auditUntilMs: number;
   readonly operationsUntilMs: number;
   /** Of each kind at most so many rows. */
@@ -218,7 +244,8 @@ export interface ExpiryBounds {
  * `RateLimiterUnavailable` where no reply says so.
  */
 export interface RecordStore {
-  get(scope: string, keys: readonly RecordKey[]): MaybePromise<FoundRecords>;
+  /** `since`: the changes after this generation are wanted, too. A store whose generation is known at once need not tell them. */
+  get(scope: string, keys: readonly RecordKey[], since?: number): MaybePromise<FoundRecords>;
   list(
     scope: string,
     list: RecordList,
@@ -226,13 +253,13 @@ export interface RecordStore {
     limitMax: number,
   ): MaybePromise<ListedRecords>;
   commit(commit: RecordCommit): MaybePromise<CommitReply>;
-  /** How many rows of a namespace are deleted in one commit, so that takes of others are not kept waiting. Default: 1,000. */
+  /** The rows of a namespace that are deleted in one commit, so that takes of others are not kept waiting. Default: 1,000. */
   readonly purgedAtOnce?: number;
   /** Runs a change in one transaction, in which every call is answered at once. Absent: changes are read, decided and committed without one. */
   transact?<Reply>(change: () => Steps<Reply>): MaybePromise<Reply>;
 }
 
-/** What was counted beside the records, and what of all of it is too old. */
+/** Counts beside the records, and the expiry of all that is too old. */
 export interface CountStore {
   sums(scope: string, query: SumQuery): MaybePromise<Sums>;
   /** Deletes some of what is old, of all namespaces; answers how many rows. */

@@ -1,15 +1,10 @@
-import type { AuditStore } from "./audit-store.ts";
 import type { BucketStore, MaybePromise } from "./bucket-store.ts";
-import type { ConfigStore } from "./config-store.ts";
-import type { EntityStore } from "./entity-store.ts";
+import type { AuditStore, ConfigStore, EntityStore, ManifestStore, NamespaceStore, PlanStore } from "./config-store.ts";
+import type { CopyStore } from "./copy-store.ts";
 import type { DegradedKind } from "./events.ts";
 import type { LeaseStore } from "./lease-store.ts";
-import type { ManifestStore } from "./manifest-store.ts";
-import type { NamespaceStore } from "./namespace-store.ts";
-import type { PlanStore } from "./plan-store.ts";
-import type { RefusalStore } from "./refusal-store.ts";
 import type { Clock } from "./system.ts";
-import type { UsageStore } from "./usage-store.ts";
+import type { CallerStore, RefusalLogStore, RefusalStore, UsageStore } from "./usage-store.ts";
 
 /** Everything a limiter asks of one namespace of a store. */
 export interface ScopedStore {
@@ -19,9 +14,14 @@ export interface ScopedStore {
   readonly plans: PlanStore;
   readonly usage: UsageStore;
   readonly refusals: RefusalStore;
+  readonly refusalLog: RefusalLogStore;
+  /** Absent: usage is what buckets count, and nothing else. */
+  readonly callers?: CallerStore;
   readonly audit: AuditStore;
   readonly manifests: ManifestStore;
   readonly leases: LeaseStore;
+  /** Absent: the namespace can neither be copied nor be copied to. */
+  readonly copy?: CopyStore;
 }
 
 /** Work on a bucket that went on without a caller, and failed. */

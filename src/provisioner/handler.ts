@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { DEFAULT_NAMESPACE } from "../domain/config/namespace.ts";
 import { ConflictError, LimiterError, NotFoundError, ValidationError } from "../domain/names/errors.ts";
 import { shown } from "../domain/names/names.ts";
@@ -5,25 +6,75 @@ import type { Limiter } from "../engine/limiter/limiter.ts";
 import { applyManifest } from "../manifest/apply.ts";
 import { type Manifest, ManifestInvalid } from "../manifest/manifest.ts";
 import { type Plan, type PlanOptions, planManifest } from "../manifest/plan.ts";
-import { isIdOf, physicalId } from "./physical-id.ts";
-import { namespacesOf, registerMissing, TABLE_RESOURCE } from "./prepared-table.ts";
 import { leftoversOf, manifestTextOf, type Properties, type Target, takesOver, targetOf } from "./properties.ts";
 import type { CustomResourceResponse } from "./response.ts";
 
-/** What CloudFormation asks of a custom resource. */
+/** Identifies a resource of a stack. */
+interface ResourceIdentity {
+  readonly StackId: string;
+  readonly LogicalResourceId: string;
+}
+
+/**
+ * The physical id of a resource, which owns its declared pieces. It is derived from the stack, the logical id and the
+ * request: a repeated request makes the same id, and a resource that is created again gets another.
+ */
+function physicalId(identity: ResourceIdentity, requestId: string): string {
+  return `${beginning(identity)}${digest(requestId, 12)}`;
+}
+
+/** True if the id was made for this resource, by any request. Only such ids may delete in its name. */
+function isIdOf(identity: ResourceIdentity, id: string): boolean {
+  const begin = beginning(identity);
+  return id.startsWith(begin) && /^[0-9a-f]{12}$/.test(id.slice(begin.length));
+}
+
+function beginning({ StackId, LogicalResourceId }: ResourceIdentity): string {
+  const [, stack = StackId] = /:stack\/([^/]+)\//.exec(StackId) ?? [];
+  // The names are for people; the digest is unique.
+  const names = [stack, LogicalResourceId].map((name) => name.replace(/[^a-zA-Z0-9_.-]/g, "-").slice(0, 60));
+  return `cfn:${names.join(":")}:${digest(JSON.stringify([StackId, LogicalResourceId]), 16)}:`;
+}
+
+function digest(text: string, length: number): string {
+  return createHash("sha256").update(text).digest("hex").slice(0, length);
+}
+
+/** The resource that sets up a table which CloudFormation made. */
+const TABLE_RESOURCE = "Custom::ZaeLimiterTable";
+
+/** The namespaces of a table's resource, besides `default`. */
+function namespacesOf({ Namespaces: names = [] }: Properties): readonly string[] {
+  if (Array.isArray(names) && names.every((name) => typeof name === "string")) return names;
+  throw new ValidationError(
+    "properties_invalid",
+    `The resource has ${shown(names)} for Namespaces, which must be a list of names.`,
+  );
+}
+
+/** Registers missing namespaces; returns their number. Others stay, because a namespace holds limits and usage. */
+async function registerMissing(limiter: Limiter, names: readonly string[], principal: string): Promise<number> {
+  const known = new Set<string>();
+  for await (const { name } of limiter.listNamespaces({ limit: 100 })) known.add(name);
+  const missing = names.filter((name) => !known.has(name));
+  for (const name of missing) await limiter.registerNamespace(name, { principal });
+  return missing.length;
+}
+
+/** A request of CloudFormation for a custom resource. */
 export interface ProvisionerEvent {
   readonly RequestType: "Create" | "Update" | "Delete";
-  /** Absent: it is for limits. */
+  /** Absent: limits. */
   readonly ResourceType?: string;
   readonly RequestId: string;
   readonly StackId: string;
   readonly LogicalResourceId: string;
   /** Absent on Create. */
   readonly PhysicalResourceId?: string;
-  /** Where the answer is put. */
+  /** The address for the answer. */
   readonly ResponseURL: string;
   readonly ResourceProperties?: Properties;
-  /** On Update: those before it. */
+  /** The previous properties, on Update. */
   readonly OldResourceProperties?: Properties;
 }
 
@@ -32,7 +83,7 @@ interface ProvisionerParts {
   readonly table: string;
   /** Opens a namespace; throws `NotFoundError` where there is none, or no table. */
   readonly open: (namespace: Target["namespace"]) => Promise<Limiter>;
-  /** Sets up the table where nobody has; throws where it is none that a limiter can work on. */
+  /** Sets up the table if it is not; throws if a limiter cannot use it. */
   readonly setUp: () => Promise<void>;
   readonly parse: (text: string) => Manifest;
   /** Hands the answer to CloudFormation. */
@@ -41,7 +92,7 @@ interface ProvisionerParts {
   readonly signal: AbortSignal;
 }
 
-/** Does what is asked and answers, whatever happens: CloudFormation waits for it. */
+/** Handles a request and always answers, because CloudFormation waits for it. */
 export async function handle(event: ProvisionerEvent, parts: ProvisionerParts): Promise<CustomResourceResponse> {
   requireRequest(event);
   const { StackId, RequestId, LogicalResourceId, ResponseURL } = event;
@@ -55,7 +106,7 @@ type Result = Pick<CustomResourceResponse, "Status" | "Reason" | "PhysicalResour
 
 async function resultOf(event: ProvisionerEvent, parts: ProvisionerParts): Promise<Result> {
   const { PhysicalResourceId: before, RequestId } = event;
-  // What failed keeps the id it had: under another, CloudFormation would delete the one before.
+  // A failed resource keeps its id: after a new id CloudFormation would delete the old one.
   const idFailed = before ?? physicalId(event, RequestId);
   try {
     if (event.ResourceType === TABLE_RESOURCE) return await prepared(event, parts);
@@ -73,7 +124,7 @@ async function declared(event: ProvisionerEvent, parts: ProvisionerParts): Promi
   const manifest = parts.parse(manifestTextOf(properties));
   requireTable(target, parts);
   const owner = isSamePlace(event, target) ? (event.PhysicalResourceId as string) : physicalId(event, event.RequestId);
-  // CloudFormation makes limits and the resource of the table in any order, and a table may have no such resource.
+  // CloudFormation creates limits and the resource of the table in any order, and a table may have no such resource.
   await parts.setUp();
   const limiter = await parts.open(target.namespace);
   try {
@@ -84,10 +135,10 @@ async function declared(event: ProvisionerEvent, parts: ProvisionerParts): Promi
   }
 }
 
-/** The table's own resource: its records are there, and the namespaces that were asked for. Deleting it leaves all of that. */
+/** The table's own resource: its records and the requested namespaces. Deleting it leaves both. */
 async function prepared(event: ProvisionerEvent, parts: ProvisionerParts): Promise<Result> {
   const { ResourceProperties: properties = {}, PhysicalResourceId: before } = event;
-  // One table has one such id, so that no update is ever a replacement.
+  // One id per table, so that no update is a replacement.
   const id = `zae-limiter-table:${parts.table}`;
   if (event.RequestType === "Delete") return { Status: "SUCCESS", PhysicalResourceId: before ?? id, Data: {} };
   requireTable(targetOf(properties), parts);
@@ -103,7 +154,7 @@ async function prepared(event: ProvisionerEvent, parts: ProvisionerParts): Promi
   }
 }
 
-/** Deletes what this very id owns, or lets it be. What was taken over by another, or was never there, is nothing to delete. */
+/** Deletes or releases the pieces of this id. Pieces that another owner took over, or that never existed, are ignored. */
 async function deleted(event: ProvisionerEvent, parts: ProvisionerParts): Promise<Result> {
   const { PhysicalResourceId: owner = "" } = event;
   if (!isIdOf(event, owner)) return success(owner, NOTHING_DONE);
@@ -119,7 +170,7 @@ async function deleted(event: ProvisionerEvent, parts: ProvisionerParts): Promis
   }
 }
 
-/** Undefined where nothing can be owned: the namespace or table is gone, or never was one of ours. */
+/** Undefined if nothing can be owned: the namespace or table is gone, or was never ours. */
 async function openExisting(event: ProvisionerEvent, parts: ProvisionerParts): Promise<Limiter | undefined> {
   try {
     const target = targetOf(event.ResourceProperties ?? {});
@@ -127,7 +178,7 @@ async function openExisting(event: ProvisionerEvent, parts: ProvisionerParts): P
     return await parts.open(target.namespace);
   } catch (error) {
     if (error instanceof NotFoundError) return undefined;
-    // With such properties nothing was ever made.
+    // With such properties nothing was ever created.
     if (error instanceof ValidationError && PROPERTY_CODES.has(error.code)) return undefined;
     throw error;
   }
@@ -137,7 +188,7 @@ const PROPERTY_CODES: ReadonlySet<string> = new Set(["properties_invalid", "tabl
 
 const ATTEMPTS_MAX = 3;
 
-/** Plans and applies; again where others changed something in between. */
+/** Plans and applies, again if others changed something in between. */
 async function applied(
   limiter: Limiter,
   manifest: Manifest,
@@ -159,7 +210,7 @@ async function applied(
   }
 }
 
-/** What an earlier request for this very resource left behind is its own: a replacement, or an update that failed. */
+/** Pieces of earlier requests for this resource are its own: after a replacement, or an update that failed. */
 async function planFor(
   limiter: Limiter,
   manifest: Manifest,
@@ -171,7 +222,10 @@ async function planFor(
   return isOwn ? planManifest(limiter, manifest, { ...options, takeOver: true }) : plan;
 }
 
-/** An id stands for one resource in one namespace of one table: elsewhere it gets another, and CloudFormation deletes the first. */
+/**
+ * An id stands for one resource in one namespace of one table: in another place it gets a new id, and CloudFormation
+ * deletes the first.
+ */
 function isSamePlace(event: ProvisionerEvent, { namespace }: Target): boolean {
   const { PhysicalResourceId: id, OldResourceProperties: before } = event;
   if (id === undefined || !isIdOf(event, id)) return false;

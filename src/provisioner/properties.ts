@@ -5,7 +5,7 @@ import { shown } from "../domain/names/names.ts";
 /** Properties of a resource as CloudFormation hands them over: every number and boolean is a text. */
 export type Properties = Readonly<Record<string, unknown>>;
 
-/** Where a resource declares its limits. */
+/** The target of a resource's limits. */
 export interface Target {
   /** Absent: the function's own. */
   readonly table: string | undefined;
@@ -23,7 +23,7 @@ export function targetOf(properties: Properties): Target {
   return { table: table as string | undefined, namespace };
 }
 
-/** What a resource declares, as the text of a manifest without namespace and owner. Throws for a property that is not known. */
+/** The declarations of a resource as the text of a manifest without namespace and owner. Throws for an unknown property. */
 export function manifestTextOf(properties: Properties): string {
   const { Plans, System, Resources, Entities } = membersOf(properties, TOP, "the resource");
   const document = {
@@ -35,12 +35,12 @@ export function manifestTextOf(properties: Properties): string {
   return JSON.stringify(document);
 }
 
-/** Whether what another owns is taken. */
+/** True where the resource takes over pieces of other owners. */
 export function takesOver({ TakeOver }: Properties): boolean {
   return booleanOf("TakeOver", TakeOver ?? false);
 }
 
-/** What becomes of pieces that are no longer declared: they are deleted, or with `Prune: false` stay and are nobody's. */
+/** Pieces that are no longer declared are deleted, or with `Prune: false` stay without an owner. */
 export function leftoversOf({ Prune }: Properties): { readonly prune: true } | { readonly keep: true } {
   return booleanOf("Prune", Prune ?? true) ? { prune: true } : { keep: true };
 }
@@ -52,87 +52,66 @@ function booleanOf(name: string, given: unknown): boolean {
 }
 
 type Kind = "text" | "number" | "numbers" | "boolean" | "limits" | "windows" | "resets" | "texts" | "levels";
-type Names = Readonly<Record<string, readonly [name: string, kind: Kind]>>;
+type Names = Readonly<Record<string, Kind>>;
 
-// The last two: what a manifest says of its owner is kept for whoever reads it, and an apply always compares everything.
+// The last two are ignored: a manifest's owner is only informative, and an apply always compares everything.
 const TOP: readonly string[] = [
   ...["ServiceToken", "ServiceTimeout", "TableName", "Namespace", "NamespaceId", "System", "Resources", "Entities"],
   ...["Plans", "TakeOver", "Prune", "Owner", "FullApply"],
 ];
-const SET: Names = {
-  Limits: ["limits", "limits"],
-  Inherit: ["inherit", "boolean"],
-  AppliesTo: ["applies_to", "text"],
-};
-const TOTALS: Names = {
-  Totals: ["totals", "limits"],
-  TotalsInherit: ["totals_inherit", "boolean"],
-  TotalsAppliesTo: ["totals_applies_to", "text"],
-};
-const SYSTEM: Names = {
-  OnUnavailable: ["on_unavailable", "text"],
-  UsageKeptDays: ["usage_kept_days", "number"],
-  ...SET,
-  ...TOTALS,
-};
-const PLAN: Names = {
-  Name: ["name", "text"],
-  Metadata: ["metadata", "texts"],
-  ...SET,
-  ...TOTALS,
-  Resources: ["resources", "levels"],
-};
-const LEVEL: Names = {
-  ...SET,
-  Disabled: ["disabled", "boolean"],
-  Access: ["access", "text"],
-  Cascade: ["cascade", "boolean"],
-};
+
+// A manifest has the same names in snake case.
+const SET: Names = { Limits: "limits", Inherit: "boolean", AppliesTo: "text" };
+const TOTALS: Names = { Totals: "limits", TotalsInherit: "boolean", TotalsAppliesTo: "text" };
+const SYSTEM: Names = { OnUnavailable: "text", UsageKeptDays: "number", ...SET, ...TOTALS };
+const PLAN: Names = { Name: "text", Metadata: "texts", ...SET, ...TOTALS, Resources: "levels" };
+const LEVEL: Names = { ...SET, Disabled: "boolean", Access: "text", Cascade: "boolean" };
 const ENTITY: Names = {
-  Name: ["name", "text"],
-  Parent: ["parent", "text"],
-  Cascade: ["cascade", "boolean"],
-  Plan: ["plan", "text"],
-  Metadata: ["metadata", "texts"],
-  Create: ["create", "boolean"],
+  Name: "text",
+  Parent: "text",
+  Cascade: "boolean",
+  Plan: "text",
+  Metadata: "texts",
+  Create: "boolean",
   ...SET,
   ...TOTALS,
-  Access: ["access", "text"],
-  Resources: ["resources", "levels"],
+  Access: "text",
+  Resources: "levels",
 };
 const LIMIT: Names = {
-  Capacity: ["capacity", "number"],
-  RefillAmount: ["refill_amount", "number"],
-  RefillPeriod: ["refill_period", "number"],
-  Burst: ["burst", "number"],
-  Counts: ["counts", "text"],
-  Soft: ["soft", "boolean"],
-  Shadow: ["shadow", "boolean"],
-  Schedule: ["schedule", "windows"],
-  ResetSchedule: ["reset_schedule", "resets"],
-  ResetAfterSeconds: ["reset_after_seconds", "number"],
-  NotifyAt: ["notify_at", "numbers"],
-  HoldSeconds: ["hold_seconds", "number"],
+  Capacity: "number",
+  RefillAmount: "number",
+  RefillPeriod: "number",
+  Burst: "number",
+  StrictWindow: "boolean",
+  Counts: "text",
+  Soft: "boolean",
+  Shadow: "boolean",
+  Schedule: "windows",
+  ResetSchedule: "resets",
+  ResetAfterSeconds: "number",
+  NotifyAt: "numbers",
+  HoldSeconds: "number",
 };
 const WINDOW: Names = {
-  Cron: ["cron", "text"],
-  Tz: ["tz", "text"],
-  Scale: ["scale", "number"],
-  Capacity: ["capacity", "number"],
-  RefillAmount: ["refill_amount", "number"],
-  RefillPeriodSeconds: ["refill_period_seconds", "number"],
+  Cron: "text",
+  Tz: "text",
+  Scale: "number",
+  Capacity: "number",
+  RefillAmount: "number",
+  RefillPeriodSeconds: "number",
 };
-const RESET: Names = { Cron: ["cron", "text"], Tz: ["tz", "text"] };
+const RESET: Names = { Cron: "text", Tz: "text" };
 
 type Json = Record<string, unknown>;
 
-/** A map whose names are known at every depth: a level, an entity, a limit, a window. */
+/** A map with known names: a level, an entity, a limit, a window. */
 function mapOf(value: unknown, names: Names, path: string): Json {
   const members = membersOf(value, Object.keys(names), path);
   return Object.fromEntries(
     Object.entries(members).map(([key, each]) => {
-      const [name, kind] = names[key] as Names[string];
-      return [name, propertyOf(each, kind, `${path}/${key}`)];
+      const name = key.replace(/(?<!^)[A-Z]/g, (letter) => `_${letter}`).toLowerCase();
+      return [name, propertyOf(each, names[key] as Kind, `${path}/${key}`)];
     }),
   );
 }
@@ -190,7 +169,7 @@ function isMap(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** What is no number stays as it is: the manifest's own check says what is wrong with it. */
+/** Other values stay as they are; the manifest's own check reports them. */
 function asNumber(value: unknown): unknown {
   return typeof value === "string" && /^-?\d+(\.\d+)?$/.test(value) ? Number(value) : value;
 }

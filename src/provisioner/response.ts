@@ -2,25 +2,25 @@ import { request as http } from "node:http";
 import { request as https } from "node:https";
 import type { Clock } from "../ports/system.ts";
 
-/** What CloudFormation is told. */
+/** An answer to CloudFormation. */
 export interface CustomResourceResponse {
   readonly Status: "SUCCESS" | "FAILED";
-  /** Of a failure: one sentence. */
+  /** The reason of a failure, as one sentence. */
   readonly Reason?: string;
   readonly PhysicalResourceId: string;
   readonly StackId: string;
   readonly RequestId: string;
   readonly LogicalResourceId: string;
-  /** How many pieces were changed in which way; nothing else, so that it always fits. */
+  /** The number of pieces per kind of change; small, so that it always fits. */
   readonly Data?: Readonly<Record<string, number>>;
 }
 
-/** CloudFormation takes no answer of more bytes. */
+/** CloudFormation accepts at most this many bytes. */
 const RESPONSE_BYTES_MAX = 4096;
 const ATTEMPTS_MAX = 4;
 const TIMEOUT_MS = 10_000;
 
-/** The answer as it is sent: a reason that is too long for it is cut. */
+/** The text of the answer; a reason that is too long is cut. */
 export function responseText(answer: CustomResourceResponse): string {
   let text = JSON.stringify(answer);
   for (let reason = answer.Reason ?? ""; Buffer.byteLength(text) > RESPONSE_BYTES_MAX && reason.length > 0; ) {
@@ -30,7 +30,7 @@ export function responseText(answer: CustomResourceResponse): string {
   return text;
 }
 
-/** Puts the answer where CloudFormation waits for it; again after a moment where that fails. */
+/** Sends the answer to CloudFormation, with retries. */
 export async function putResponse(url: string, answer: CustomResourceResponse, clock: Clock): Promise<void> {
   const body = responseText(answer);
   for (let attempt = 1; ; attempt++) {

@@ -2,9 +2,9 @@ import type { AuditEvent } from "../domain/config/audit.ts";
 import type { ChangeTime } from "../domain/config/change-number.ts";
 import { type Steps, waitFor } from "../domain/steps.ts";
 import type { ListedRecord, RecordKey, RecordList, RecordStore, StoredRecord } from "../ports/record-store.ts";
-import type { Generations } from "./generations.ts";
+import type { Generations } from "./seen-changes.ts";
 
-/** What several questions found cannot have been true at one instant. */
+/** The answers to several questions cannot have been true at one instant. */
 export class Moved extends Error {}
 
 /** Questions in one namespace whose answers are of one generation: the first says of which, and a later one throws `Moved`. */
@@ -31,7 +31,9 @@ export class Reading {
   }
 
   *get(keys: readonly RecordKey[]): Steps<readonly (StoredRecord | undefined)[]> {
-    const { generation, records } = yield* waitFor(this.#store.get(this.#scope, keys));
+    const since = this.#generations.of(this.#scope);
+    const { generation, changes, records } = yield* waitFor(this.#store.get(this.#scope, keys, since));
+    this.#generations.note(this.#scope, generation, changes);
     this.#requireSame(generation);
     return records;
   }
@@ -53,7 +55,6 @@ export class Reading {
   }
 
   #requireSame(generation: number): void {
-    this.#generations.note(this.#scope, generation);
     this.#generation ??= generation;
     if (generation !== this.#generation) throw new Moved("The generation of the namespace moved on between two reads.");
   }

@@ -1,14 +1,20 @@
 import { refusalHeaders } from "../domain/charge/rate-limit-headers.ts";
 import { RateLimitExceeded } from "../domain/names/errors.ts";
 import { standingsIn } from "../engine/refusal/refused.ts";
-import { corsFields, preflightFields } from "./cors.ts";
+import {
+  answerForwarded,
+  denied,
+  denyingStatus,
+  type ForwardAuthParts,
+  type ForwardedQuestion,
+  forwardedQuestion,
+} from "./edge/forward-auth.ts";
 import type { Inflight } from "./inflight.ts";
-import { internalProblem, Problem, problemResponse } from "./problem.ts";
-import type { Gate, RequestContext } from "./request-context.ts";
+import { corsFields, preflightFields } from "./origin-guard.ts";
+import { internalProblem, Problem, problemResponse, type RouteResponse, responseOf } from "./problem.ts";
 import type { Route } from "./route.ts";
-import { allowedMethods, routeFinder } from "./route-finder.ts";
-import { type RouteResponse, responseOf } from "./route-response.ts";
-import { type RouteRunner, runRoute } from "./run-route.ts";
+import { allowedMethods, routeFinder } from "./routes.ts";
+import { type Gate, type RequestContext, type RouteRunner, runRoute } from "./run-route.ts";
 import { getPath } from "./vendor.ts";
 import { waysFor } from "./ways.ts";
 
@@ -21,6 +27,8 @@ export interface AppOptions {
   readonly routes: readonly Route[];
   /** A file of the dashboard; undefined where there is no such file. */
   readonly page: (path: string, request: Request) => Promise<RouteResponse | undefined>;
+  /** Undefined: the service has no edge file. */
+  readonly forwardAuth: ForwardAuthParts | undefined;
   readonly newRequestId: () => string;
   readonly log: (line: string) => void;
   /** Units of limits in `RateLimit-Policy`. */
@@ -36,13 +44,16 @@ const BODY_MS = 21_000;
 export function makeApp(options: AppOptions): Respond {
   const { inflight, newRequestId } = options;
   const run = routed(options);
+  const forwarded = forwarding(options);
   return async (request, gate, cutOff) => {
     const { headers, method } = request;
     const requestId = safeId(headers.get("x-request-id")) ?? newRequestId();
     const fields: Record<string, string> = { "x-request-id": requestId };
     let isRouted = false;
     try {
-      const path = pathOf(request.url);
+      const path = getPath(request);
+      const question = gate.onlyPaths === undefined && options.forwardAuth && forwardedQuestion(path);
+      if (question) return sent(method, responseOf(await forwarded(question, request, { gate, requestId }), fields));
       // Probes of clusters and load balancers send the address of their target; a page that does learns nothing.
       if (!PROBES.has(path) && gate.anyHost !== true) {
         gate.guard.requireHost(headers.get("host") ?? (gate.isFetch ? new URL(request.url).host : undefined));
@@ -57,11 +68,35 @@ export function makeApp(options: AppOptions): Respond {
         }
       }
       isRouted = true;
-      const answer = await inflight.run(BODY_MS, (underway) => run(request, { gate, requestId, underway, cutOff }));
+      const answer = await inflight.run(BODY_MS, (underway) =>
+        run(request, path, { gate, requestId, underway, cutOff }),
+      );
       return sent(method, responseOf(answer, fields));
     } catch (error) {
       const response = responseOf(failed(options, error, requestId, request), fields);
       return isRouted ? sent(method, response) : response;
+    }
+  };
+}
+
+/** Answers questions of proxies. What stands in `Host`, `Origin` and the like is of their users. Never rejects. */
+function forwarding(options: AppOptions) {
+  const { inflight, forwardAuth } = options;
+  return async (
+    question: ForwardedQuestion,
+    request: Request,
+    about: { readonly gate: Gate; readonly requestId: string },
+  ): Promise<RouteResponse> => {
+    let deny: number | undefined;
+    try {
+      deny = denyingStatus(question, request.url);
+      const parts = forwardAuth as ForwardAuthParts;
+      const answer = await inflight.run(BODY_MS, (underway) =>
+        answerForwarded(parts, question, request, { ...about, underway }),
+      );
+      return denied(answer, deny);
+    } catch (error) {
+      return denied(failed(options, error, about.requestId, request), deny);
     }
   };
 }
@@ -71,11 +106,13 @@ function sent(method: string, response: Response): Response {
   return method === "HEAD" ? new Response(null, response) : response;
 }
 
-function routed(options: AppOptions): (request: Request, context: RequestContext) => Promise<RouteResponse> {
+type Run = (request: Request, path: string, context: RequestContext) => Promise<RouteResponse>;
+
+function routed(options: AppOptions): Run {
   const { runner, routes, page } = options;
   const findRoute = routeFinder(routes);
   const methodsOf = allowedMethods(routes);
-  const notFound = async (request: Request, path: string, { requestId }: RequestContext): Promise<RouteResponse> => {
+  const notFound: Run = async (request, path, { requestId }) => {
     const { method } = request;
     const allow = isPage(path) ? "GET, HEAD" : methodsOf(path);
     if (allow === undefined) return unknownRoute(requestId, request);
@@ -84,8 +121,7 @@ function routed(options: AppOptions): (request: Request, context: RequestContext
     }
     throw new Problem("method_not_allowed", `This route accepts ${allow}.`, { headers: { allow } });
   };
-  return (request, context) => {
-    const path = getPath(request);
+  return (request, path, context) => {
     const found = findRoute(request.method, path);
     return found === undefined ? notFound(request, path, context) : runRoute(runner, found, request, context);
   };
@@ -97,7 +133,7 @@ function failed({ log, units }: AppOptions, error: unknown, requestId: string, r
     return { ...answer, headers: refusalHeaders(error, standingsIn(error), units) };
   }
   if (answer !== undefined) return answer;
-  // Whoever left reads no answer, and what was cut off by that is no defect.
+  // The client has left: nobody reads the answer, and the failure is no bug.
   if (request.signal.aborted) return { status: 503 };
   log(
     `Request ${requestId} failed because of a bug in the service: ${error instanceof Error ? error.stack : String(error)}`,
@@ -112,13 +148,6 @@ function unknownRoute(requestId: string, request: Request): RouteResponse {
 
 function isPage(path: string): boolean {
   return path === "/" || path.startsWith("/assets/");
-}
-
-function pathOf(url: string): string {
-  const start = url.indexOf("/", url.indexOf("://") + 3);
-  if (start < 0) return "/";
-  const end = url.slice(start).search(/[?#]/);
-  return end < 0 ? url.slice(start) : url.slice(start, start + end);
 }
 
 function safeId(given: string | null): string | undefined {

@@ -1,18 +1,19 @@
 import { findLimit } from "../domain/bucket/bucket-state.ts";
-import type { LimitStanding } from "../domain/charge/limit-standing.ts";
-import { measureOf } from "../domain/charge/measures.ts";
-import type { Calendar } from "../domain/limits/calendar.ts";
+import { measureOf } from "../domain/charge/amounts.ts";
+import type { LimitStanding } from "../domain/charge/rate-limit-headers.ts";
+import type { Calendar } from "../domain/limits/schedule.ts";
 import type { Demand } from "../engine/acquire/request.ts";
 import { type Lease, partsOfLease } from "../engine/lease/lease.ts";
 import { type LeasePart, positionsOf } from "../engine/lease/lease-part.ts";
-import type { Availability } from "../engine/limiter/availability.ts";
+import type { Availability } from "../engine/limiter/question.ts";
 import { standingOf, standingsOfParts } from "../engine/refusal/standing.ts";
 import type { Answered } from "../leases/stored-leases.ts";
+import { consumedOf } from "../leases/taking.ts";
 
-// A take that is charged at once needs no record, and its answer says so by a lease without an id. It is what plain requests use,
-// many of them, so that nothing is made for it that the answer does not show, and nothing is worked out twice.
+// A take that is charged at once needs no record; its answer has a lease without an id. This is the most frequent request: nothing is
+// made that the answer does not show, and nothing is computed twice.
 
-/** What the answer to a take that is charged at once has of a lease, and how every limit stands that it was taken from. */
+/** The answer to a take that is charged at once, with the state of every limit that it was taken from. */
 export function answerAtOnce(
   lease: Lease,
   about: { readonly namespace: string; readonly entityId: string; readonly onExpiry: "charge" | "refund" },
@@ -32,8 +33,7 @@ export function answerAtOnce(
       entityId: about.entityId,
       resource: own.resource,
       status: "settled",
-      consumed: lease.consumed,
-      also: parts.length === 1 ? {} : alsoConsumed(lease, parts),
+      ...(parts.length === 1 ? { consumed: lease.consumed, also: {} } : consumedOf(lease)),
       degraded,
       overdrawn: degraded === false && isSoft ? lease.overdrawn : [],
       shadowed: parts.some(({ isShadowed }) => isShadowed) ? lease.shadowed : [],
@@ -48,11 +48,11 @@ export function answerAtOnce(
 }
 
 interface Walked {
-  /** What is left, as the body has it. */
+  /** The limits for the body. */
   readonly limits: readonly Availability[];
-  /** The same limits, as header fields are made of. */
+  /** The limits for the header fields. */
   readonly standings: readonly LimitStanding[];
-  /** Some of the limits may be soft, so that it has to be asked whether one is overdrawn. */
+  /** Whether a limit may be soft, and so overdrawn. */
   readonly isSoft: boolean;
 }
 
@@ -82,13 +82,9 @@ function walked(demands: readonly Demand[], { taken, takenAtMs }: LeasePart, cal
   return { limits, standings, isSoft };
 }
 
-function alsoConsumed(lease: Lease, [, ...others]: readonly LeasePart[]): Answered["lease"]["also"] {
-  return Object.fromEntries(others.map(({ resource }) => [resource, lease.resource(resource).consumed]));
-}
-
-/** Of several resources a total that they share is left once. */
+/** Lists a bucket that several parts share once. */
 function severalIn(lease: Lease, parts: readonly LeasePart[], calendar: Calendar): Walked {
-  const all = parts.flatMap(({ resource }) => lease.resource(resource).remaining);
+  const all = parts.flatMap(({ entityId, resource }) => lease.part({ entityId, resource }).remaining);
   const isSame = (one: Availability, other: Availability) =>
     one.entityId === other.entityId && one.resource === other.resource && one.limit === other.limit;
   const limits = all.filter((one, i) => all.findIndex((other) => isSame(one, other)) === i);

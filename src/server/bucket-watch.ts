@@ -5,34 +5,31 @@ import type { EventFilter } from "./event-stream.ts";
 
 interface WatchOptions {
   readonly limiterOf: () => Limiter;
-  /** What those who want to hear of buckets want to hear of. */
+  /** The filters of streams that want events of buckets. */
   readonly filters: () => readonly EventFilter[];
   readonly tell: (bucket: BucketListing) => void;
 }
 
-/** How many buckets one look reads; the next one goes on where it ended. */
+/** The most buckets that one look reads. The next look continues there. */
 const LOOK_MAX = 1_000;
 
-/** How many single buckets are read between two looks at all of them. */
+/** The most single buckets read between two looks. */
 const TOUCHED_MAX = 100;
 
-/**
- * Looks begin anew after so many buckets: what is further down is told when this process takes from it, and shown by whoever reads the
- * list.
- */
+/** Looks start over after this many buckets. Changes of later ones are published only when this process takes from them. */
 export const WATCHED_MAX = 10_000;
 
-/** More than are looked at: buckets that come to be push others out of what is looked at, and those are forgotten first. */
+/** More than a look covers: new buckets push others out of it, and those are forgotten first. */
 export const REMEMBERED_MAX = WATCHED_MAX + 2 * LOOK_MAX;
 
-/** Reads the buckets of a namespace from the store while somebody watches, and tells which have changed. */
+/** Reads the buckets of a namespace from the store while streams want them, and publishes changes. */
 export class BucketWatch {
   readonly #options: WatchOptions;
-  /** As each was last told or first seen; the one not seen for longest stands first. */
+  /** The last state of each bucket, the least recently seen first. */
   readonly #last = new Map<string, string>();
-  /** Buckets that this process took from since the last look: told in any case, also when they are first seen. */
+  /** Buckets that this process took from since the last look. They are published even if they are new. */
   readonly #touched = new Map<string, BucketQuery>();
-  /** Where the next look of a query goes on, and how many buckets it has seen since it began. */
+  /** The cursor of each query, and the number of buckets read since its first page. */
   readonly #places = new Map<string, { readonly cursor: string; readonly seen: number }>();
   #isLooking = false;
 
@@ -53,7 +50,6 @@ export class BucketWatch {
   look(): Promise<void> {
     return this.#alone(async () => {
       const queries = new Map(queriesOf(this.#options.filters()).map((query) => [keyOf(query), query]));
-      // Nobody asks for the others any more.
       for (const key of this.#places.keys()) if (!queries.has(key)) this.#places.delete(key);
       for (const [key, query] of queries) {
         const { cursor, seen = 0 } = this.#places.get(key) ?? {};
@@ -71,7 +67,7 @@ export class BucketWatch {
     await this.#alone(async () => {
       for (const [key, query] of [...this.#touched].slice(0, TOUCHED_MAX)) {
         await this.#read(query, undefined);
-        // It is gone where it was not read.
+        // A bucket that was not read is gone.
         this.#touched.delete(key);
       }
     });
@@ -98,7 +94,7 @@ export class BucketWatch {
 
   async #read(query: BucketQuery, cursor: string | undefined) {
     const limiter = this.#options.limiterOf();
-    const page = await limiter.listBuckets({ ...query, limit: LOOK_MAX, ...(cursor === undefined ? {} : { cursor }) });
+    const page = await limiter.listBuckets({ ...query, limit: LOOK_MAX, ...given({ cursor }) });
     for (const bucket of page) this.#compare(bucket);
     return page;
   }
@@ -108,9 +104,9 @@ export class BucketWatch {
     const text = JSON.stringify(bucket.limits);
     const before = this.#last.get(key);
     const isTouched = this.#touched.delete(key);
-    // What is told in any case need not be remembered.
+    // A bucket that is published in any case need not be remembered.
     if (before !== undefined || !isTouched) this.#remember(key, text);
-    // One that is seen for the first time may be as it was when the client read it.
+    // A bucket that is seen for the first time may be unchanged since the client read it.
     if (isTouched || (before !== undefined && text !== before)) this.#options.tell(bucket);
   }
 
@@ -126,7 +122,7 @@ function keyOf({ entityId = "", resource = "" }: BucketQuery): string {
   return `${entityId}\n${resource}`;
 }
 
-/** What to read so that every filter is served: everything, as soon as one wants everything. */
+/** The queries that serve every filter: a single one if a filter wants all buckets. */
 function queriesOf(filters: readonly EventFilter[]): readonly BucketQuery[] {
   const queries = new Map<string, BucketQuery>();
   for (const { entityId, resource } of filters) {

@@ -1,24 +1,24 @@
-import { checkLeave } from "../domain/limits/floor.ts";
+import { checkLeave } from "../domain/limits/limit-numbers.ts";
 import { given } from "../domain/names/given.ts";
 
 import { Problem } from "./problem.ts";
-import { LOCAL_ID, SCOPES, type Scope, type TokenEntry } from "./token-entry.ts";
+import { LOCAL_ID, SCOPES, type Scope, type TokenEntry } from "./tokens.ts";
 
-/** Who makes a request. */
+/** The caller of a request. */
 export interface Caller {
   /** The token's id, for the audit trail. */
   readonly id: string;
   readonly namespaces: readonly string[] | "*";
   readonly scopes: readonly Scope[];
   readonly expiresAtMs?: number;
-  /** What its requests must leave at least. */
+  /** The least percentage that its requests must leave. */
   readonly leavePercent?: number;
   /** Absent: the service is open. */
   readonly token?: TokenEntry;
 }
 
-/** Whoever reaches a service without tokens. */
-export const LOCAL: Caller = { id: LOCAL_ID, namespaces: "*", scopes: SCOPES };
+/** Every caller of a service without tokens. */
+export const LOCAL: Caller = { id: LOCAL_ID, namespaces: "*", scopes: SCOPES.filter((scope) => scope !== "proxy") };
 
 export function callerOf(token: TokenEntry): Caller {
   const { id, namespaces, scopes, expiresAtMs, leavePercent } = token;
@@ -33,14 +33,14 @@ export function requireScope({ id, scopes }: Caller, scope: Scope, what: () => s
   });
 }
 
-/** What a request must leave: what it says itself or what its token says, whichever is more. Undefined: neither says anything. */
+/** The percentage that a request must leave: the larger of its own and its token's. Undefined: neither has one. */
 export function leaveOf({ leavePercent }: Caller, asked: number | undefined): number | undefined {
-  // What is not valid is told as such, however much the token says.
+  // Check the value of the request even if that of the token is larger.
   const own = asked === undefined ? undefined : checkLeave(asked);
   return own === undefined || (leavePercent ?? 0) > own ? leavePercent : own;
 }
 
-/** Before the namespace is looked up, so that nobody learns which ones there are. */
+/** Call it before the namespace is looked up, so that nobody learns which ones exist. */
 export function requireNamespace({ id, namespaces }: Caller, name: string): void {
   if (namespaces === "*" || namespaces.includes(name)) return;
   throw new Problem("namespace_forbidden", `The token ${id} has no access to this namespace.`);

@@ -1,15 +1,11 @@
 import type { Published } from "../ports/events.ts";
 import type { Clock } from "../ports/system.ts";
 import { BucketWatch } from "./bucket-watch.ts";
-import { EventFeed } from "./event-feed.ts";
-import { type EventFilter, EventStream } from "./event-stream.ts";
-import { overloaded } from "./inflight.ts";
-import { SharedPool, type TokenCount } from "./shared-pool.ts";
-import type { Tenant } from "./tenant.ts";
-import type { Tenants } from "./tenants.ts";
-import type { TokenEntry } from "./token-entry.ts";
+import { EventFeed, type EventFilter, EventStream, type ServiceEvent } from "./event-stream.ts";
+import { overloaded, SharedPool, type TokenCount } from "./inflight.ts";
+import type { Tenant, Tenants } from "./tenants.ts";
+import type { TokenEntry } from "./tokens.ts";
 
-/** What opens a stream. */
 interface StreamRequest {
   readonly namespace: string;
   readonly filter: EventFilter;
@@ -29,18 +25,14 @@ interface FeedsOptions {
   readonly lookSeconds: number;
 }
 
-/** What is kept for a tenant while somebody listens to it, and for a while after. */
-class TenantFeed {
+/** What the service keeps for a tenant while it has streams, and for a while after. */
+interface TenantFeed {
   readonly tenant: Tenant;
   readonly feed: EventFeed;
   readonly watch: BucketWatch;
-  idleSeconds = 0;
-
-  constructor(tenant: Tenant, feed: EventFeed, watch: BucketWatch) {
-    this.tenant = tenant;
-    this.feed = feed;
-    this.watch = watch;
-  }
+  idleSeconds: number;
+  /** Requests since the last tick. */
+  requests: { granted: number; refused: number };
 }
 
 /** The names of the library's channels in streams. Those that only metrics are made of are not there. */
@@ -55,16 +47,20 @@ const TYPES: Readonly<Partial<Record<Published[0], string>>> = {
   threshold: "threshold",
 };
 
-/** A sign of life every so many seconds. */
+/** How many requests were granted and refused in a second, for a page that needs no more of them. */
+const REQUESTS = "requests";
+
+/** Seconds between comments, which show clients that the connection works. */
 const COMMENT_SECONDS = 5;
 
-/** For how long events are kept after the last stream of a namespace has ended. */
+/** How long a feed is kept after its last stream has ended. */
 const KEPT_SECONDS = 60;
 
 /** The event streams of a service, a feed for each tenant that somebody listens to. */
 export class EventFeeds {
   readonly #options: FeedsOptions;
-  readonly #listened = new Set<TenantFeed>();
+  /** By namespace. */
+  readonly #feeds = new Map<string, TenantFeed>();
   readonly #slots: SharedPool;
   #n = 0;
   #seconds = 0;
@@ -75,15 +71,13 @@ export class EventFeeds {
     this.#slots = new SharedPool(options.streamsMax, options.tokenCount);
   }
 
-  get streamCount(): number {
-    return this.#slots.count;
-  }
-
-  /** An event of the library. What the store said of an outage is for the log. */
+  /** Publishes an event of the library, without the cause of an outage: that is for the log. */
   heard([channel, event]: Published): void {
     const type = TYPES[channel];
-    const known = type === undefined ? undefined : this.#known(event.namespace);
+    const known = type === undefined ? undefined : this.#feeds.get(event.namespace);
     if (type === undefined || known === undefined) return;
+    if (channel === "refused") known.requests.refused += 1;
+    if (channel === "acquired" && event.role === "entity") known.requests.granted += 1;
     const { cause: _, ...told } = event as typeof event & { cause?: unknown };
     this.#publish(known.feed, type, event.namespace, told);
     const { entityId, resource } = event;
@@ -92,9 +86,9 @@ export class EventFeeds {
     }
   }
 
-  /** An event of the service itself. */
+  /** Publishes an event of the service itself. */
   tell(namespace: string, type: string, data: object): void {
-    const known = this.#known(namespace);
+    const known = this.#feeds.get(namespace);
     if (known !== undefined) this.#publish(known.feed, type, namespace, data);
   }
 
@@ -113,12 +107,11 @@ export class EventFeeds {
     const stream = new EventStream({ filter, token, instance, onEnd, cutOff });
     const seen = seenBy(lastEventId, instance);
     const missed = seen === undefined || seen > this.#n ? undefined : feed.after(seen);
-    const frame = (type: string, n: number, data: object) =>
-      stream.send({ n, type, data: { atMs: this.#options.clock.now(), namespace, ...data } });
-    // A client that loses the connection once more goes on where it was, not here.
-    frame("hello", missed === undefined ? this.#n : (seen as number), { instance });
+    // The number of the last event that the client has seen: after another loss of the connection it continues from there.
+    const helloN = missed === undefined ? this.#n : (seen as number);
+    stream.send(this.#event(helloN, "hello", namespace, { instance }));
     if (missed !== undefined) for (const event of missed) stream.offer(event);
-    else if (lastEventId !== null) frame("gap", this.#n, {});
+    else if (lastEventId !== null) stream.send(this.#event(this.#n, "gap", namespace, {}));
     feed.streams.add(stream);
     if (this.#timer === undefined) {
       this.#timer = setInterval(() => this.#tick(), 1_000);
@@ -130,86 +123,94 @@ export class EventFeeds {
 
   /** Ends the streams whose token is no longer good for the namespace. */
   endWhere(isOver: (token: TokenEntry | undefined, namespace: string) => boolean): void {
-    for (const { feed, tenant } of this.#listened) {
-      for (const stream of [...feed.streams]) if (isOver(stream.token, tenant.name)) stream.end();
+    for (const { feed, tenant } of this.#feeds.values()) {
+      for (const stream of [...feed.streams]) if (isOver(stream.options.token, tenant.name)) stream.end();
     }
   }
 
-  /** The tenant is gone: whoever listens to it hears nothing more. */
+  /** Ends the streams of a tenant that was deleted. */
   ended(tenant: Tenant): void {
-    if (!(tenant.feed instanceof TenantFeed)) return;
-    this.#sayGoodbye(tenant.feed);
-    this.#letGo(tenant.feed);
+    const known = this.#feeds.get(tenant.name);
+    if (known?.tenant !== tenant) return;
+    this.#sayGoodbye(known);
+    this.#drop(known);
   }
 
   /** Says goodbye and ends every stream. */
   close(): void {
     clearInterval(this.#timer);
-    for (const known of [...this.#listened]) {
+    for (const known of [...this.#feeds.values()]) {
       this.#sayGoodbye(known);
-      this.#letGo(known);
+      this.#drop(known);
     }
   }
 
   #sayGoodbye({ feed, tenant }: TenantFeed): void {
     for (const stream of [...feed.streams]) {
-      stream.send({
-        n: this.#n,
-        type: "bye",
-        data: { atMs: this.#options.clock.now(), namespace: tenant.name },
-      });
+      stream.send(this.#event(this.#n, "bye", tenant.name, {}));
       stream.end();
     }
   }
 
-  #letGo(known: TenantFeed): void {
-    this.#listened.delete(known);
-    known.tenant.feed = undefined;
-  }
-
-  #known(namespace: string): TenantFeed | undefined {
-    const feed = this.#options.tenants().find(namespace)?.feed;
-    return feed instanceof TenantFeed ? feed : undefined;
+  #drop({ tenant }: TenantFeed): void {
+    this.#feeds.delete(tenant.name);
+    tenant.hasFeed = false;
   }
 
   #publish(feed: EventFeed, type: string, namespace: string, data: object): void {
     this.#n += 1;
-    feed.add({ n: this.#n, type, data: { atMs: this.#options.clock.now(), namespace, ...data } });
+    feed.add(this.#event(this.#n, type, namespace, data));
+  }
+
+  #event(n: number, type: string, namespace: string, data: object): ServiceEvent {
+    return { n, type, data: { atMs: this.#options.clock.now(), namespace, ...data } };
   }
 
   #feedOf(namespace: string): TenantFeed {
     const tenant = this.#options.tenants().get(namespace);
-    if (tenant.feed instanceof TenantFeed) return tenant.feed;
+    const known = this.#feeds.get(namespace);
+    if (known?.tenant === tenant) return known;
     const feed = new EventFeed(this.#n);
     const watch = new BucketWatch({
       limiterOf: () => tenant.readyTools.limiter,
-      filters: () => [...feed.streams].map(({ filter }) => filter).filter(({ types }) => types?.has("bucket") ?? true),
+      filters: () =>
+        [...feed.streams].map(({ options }) => options.filter).filter(({ types }) => types?.has("bucket") ?? true),
       tell: (bucket) => this.#publish(feed, "bucket", namespace, bucket),
     });
-    const made = new TenantFeed(tenant, feed, watch);
-    tenant.feed = made;
-    this.#listened.add(made);
+    const made: TenantFeed = { tenant, feed, watch, idleSeconds: 0, requests: { granted: 0, refused: 0 } };
+    tenant.hasFeed = true;
+    this.#feeds.set(namespace, made);
     return made;
+  }
+
+  /** Tells the requests of the last second to streams that name the type. Their number is not theirs: nobody needs them again. */
+  #tellRequests(known: TenantFeed): void {
+    const { feed, tenant, requests } = known;
+    known.requests = { granted: 0, refused: 0 };
+    if (requests.granted + requests.refused === 0) return;
+    const event = this.#event(this.#n, REQUESTS, tenant.name, requests);
+    for (const stream of [...feed.streams]) if (stream.options.filter.types?.has(REQUESTS)) stream.offer(event);
   }
 
   #tick(): void {
     this.#seconds += 1;
-    for (const known of [...this.#listened]) {
+    for (const known of [...this.#feeds.values()]) {
       const { feed, watch } = known;
       known.idleSeconds = feed.streams.size === 0 ? known.idleSeconds + 1 : 0;
-      if (known.idleSeconds > KEPT_SECONDS) this.#letGo(known);
+      if (known.idleSeconds > KEPT_SECONDS) this.#drop(known);
       if (feed.streams.size === 0) continue;
+      this.#tellRequests(known);
       if (this.#seconds % COMMENT_SECONDS === 0) for (const stream of [...feed.streams]) stream.comment();
       if (this.#seconds % this.#options.lookSeconds === 0) watch.look();
       else watch.lookAtTouched();
     }
-    if (this.#listened.size > 0) return;
+    if (this.#feeds.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
   }
 }
 
-/** The number of the last event that a client has seen of this instance; undefined where it was another's. */
+/** The number of the last event that a client has seen. Undefined: none of this instance. */
 function seenBy(lastEventId: string | null, instance: string): number | undefined {
   if (lastEventId === null || !lastEventId.startsWith(`${instance}-`)) return undefined;
   const n = lastEventId.slice(instance.length + 1);

@@ -1,7 +1,14 @@
-import type { ServiceEvent } from "./service-event.ts";
-import type { TokenEntry } from "./token-entry.ts";
+import type { TokenEntry } from "./tokens.ts";
 
-/** Which events a stream wants. */
+/** An event of one namespace. */
+export interface ServiceEvent {
+  readonly n: number;
+  readonly type: string;
+  /** With `atMs` and `namespace`. */
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** The events that a stream gets. */
 export interface EventFilter {
   /** Undefined: all. */
   readonly types: ReadonlySet<string> | undefined;
@@ -9,36 +16,30 @@ export interface EventFilter {
   readonly resource: string | undefined;
 }
 
-/** What a client may leave unread. */
+/** The most bytes that a client may leave unread. */
 const UNREAD_MAX = 1_048_576;
 
 const encoder = new TextEncoder();
 
-/** One client that listens: `text/event-stream` as a stream of bytes. */
-export class EventStream {
+interface StreamOptions {
   readonly filter: EventFilter;
   /** Undefined: the service is open. */
   readonly token: TokenEntry | undefined;
+  readonly instance: string;
+  /** Called when the client left, or the stream was ended. */
+  readonly onEnd: () => void;
+  /** Ends the connection of a client that does not read. */
+  readonly cutOff: (() => void) | undefined;
+}
+
+/** One client that listens: `text/event-stream` as a stream of bytes. */
+export class EventStream {
+  readonly options: StreamOptions;
   readonly body: ReadableStream<Uint8Array>;
-  readonly #instance: string;
-  readonly #onEnd: () => void;
-  readonly #cutOff: (() => void) | undefined;
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
 
-  constructor(given: {
-    readonly filter: EventFilter;
-    readonly token: TokenEntry | undefined;
-    readonly instance: string;
-    /** The client left, or the stream was ended. */
-    readonly onEnd: () => void;
-    /** Ends the connection of a client that does not read. */
-    readonly cutOff: (() => void) | undefined;
-  }) {
-    this.filter = given.filter;
-    this.token = given.token;
-    this.#instance = given.instance;
-    this.#onEnd = given.onEnd;
-    this.#cutOff = given.cutOff;
+  constructor(options: StreamOptions) {
+    this.options = options;
     this.body = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
@@ -51,13 +52,13 @@ export class EventStream {
     this.#write("retry: 2000\n\n");
   }
 
-  /** Sends it where the client wants it. */
+  /** Sends an event that passes the filter. */
   offer(event: ServiceEvent): void {
-    if (isWanted(this.filter, event)) this.send(event);
+    if (isWanted(this.options.filter, event)) this.send(event);
   }
 
   send({ n, type, data }: ServiceEvent): void {
-    this.#write(`id: ${this.#instance}-${n}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`);
+    this.#write(`id: ${this.options.instance}-${n}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`);
   }
 
   /** A sign of life. */
@@ -78,14 +79,14 @@ export class EventStream {
     controller.enqueue(encoder.encode(text));
     if ((controller.desiredSize ?? 0) > 0) return;
     this.#ended();
-    if (this.#cutOff === undefined)
-      controller.error(new Error("The client does not read its events; the connection was closed."));
-    else this.#cutOff();
+    const { cutOff } = this.options;
+    if (cutOff !== undefined) cutOff();
+    else controller.error(new Error("The client does not read its events; the connection was closed."));
   }
 
   #ended(): void {
     this.#controller = undefined;
-    this.#onEnd();
+    this.options.onEnd();
   }
 }
 
@@ -95,4 +96,34 @@ function isWanted({ types, entityId, resource }: EventFilter, { type, data }: Se
   const isOfAll = typeof data.entityId === "string" && data.entityId.startsWith("$");
   if (entityId !== undefined && data.entityId !== entityId && !isOfAll) return false;
   return resource === undefined || data.resource === undefined || data.resource === resource;
+}
+
+/** The least number of events that a feed keeps for clients that reconnect with `Last-Event-ID`. */
+const EVENTS_KEPT = 1_000;
+
+/** The events of one namespace since the first stream, and its streams. */
+export class EventFeed {
+  readonly streams = new Set<EventStream>();
+  readonly #kept: ServiceEvent[] = [];
+  /** Every event with a larger number is kept. */
+  #completeAfter: number;
+
+  constructor(lastN: number) {
+    this.#completeAfter = lastN;
+  }
+
+  add(event: ServiceEvent): void {
+    this.#kept.push(event);
+    // Drop many at once: dropping one at a time would move all the others every time.
+    if (this.#kept.length >= 2 * EVENTS_KEPT) {
+      const [last] = this.#kept.splice(0, this.#kept.length - EVENTS_KEPT).slice(-1);
+      this.#completeAfter = last?.n ?? this.#completeAfter;
+    }
+    for (const stream of this.streams) stream.offer(event);
+  }
+
+  /** The events after that number; undefined where some of them are gone. */
+  after(n: number): readonly ServiceEvent[] | undefined {
+    return n < this.#completeAfter ? undefined : this.#kept.filter((event) => event.n > n);
+  }
 }

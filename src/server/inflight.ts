@@ -1,10 +1,113 @@
 import { Problem } from "./problem.ts";
-import { type Holder, type PoolSlot, SharedPool, type TokenCount } from "./shared-pool.ts";
 
-/** Deadlines are looked at every so many ms: none is answered early, and none more than this late. */
+/** The caller and the namespace that need a slot. */
+export interface Holder {
+  /** The id of the token. Undefined: no token was needed. */
+  readonly token: string | undefined;
+  /** Empty: the request is about no namespace. */
+  readonly namespace: string;
+}
+
+/** A slot that is held; give it back once. */
+export interface PoolSlot {
+  release(): void;
+}
+
+/** The number of tokens, each with a share of its own. Undefined: the service is open, and there are no shares. */
+export type TokenCount = () => number | undefined;
+
+/** A quarter of all slots is reserved for tokens, the same for each. */
+const RESERVED_PART = 4;
+
+/** One token or namespace may use at most four times the common slots that it leaves free. */
+const SHARE_RATIO_MAX = 4;
+
+/**
+ * Slots of which nobody can take all. Every token has a share of its own. The rest is common: a token, and a namespace, may have at
+ * most four times what it leaves free, so that the next caller finds room. Counts decide, never a queue: nobody waits for others.
+ */
+export class SharedPool {
+  readonly max: number;
+  readonly #tokenCount: TokenCount;
+  readonly #byToken = new Map<string, number>();
+  readonly #byNamespace = new Map<string, number>();
+  #total = 0;
+
+  constructor(max: number, tokenCount: TokenCount) {
+    this.max = max;
+    this.#tokenCount = tokenCount;
+  }
+
+  get count(): number {
+    return this.#total;
+  }
+
+  /** A slot, or undefined where the holder has all that it may have now. */
+  take(holder: Holder): PoolSlot | undefined {
+    if (!this.#hasRoomFor(holder)) return undefined;
+    this.#total += 1;
+    bump(this.#byToken, holder.token, 1);
+    bump(this.#byNamespace, holder.namespace, 1);
+    let isHeld = true;
+    return {
+      release: () => {
+        if (!isHeld) return;
+        isHeld = false;
+        this.#total -= 1;
+        bump(this.#byToken, holder.token, -1);
+        bump(this.#byNamespace, holder.namespace, -1);
+      },
+    };
+  }
+
+  #hasRoomFor({ token, namespace }: Holder): boolean {
+    const free = this.max - this.#total;
+    if (free <= 0) return false;
+    const tokens = this.#tokenCount();
+    // An open service has no tokens to reserve slots for.
+    if (tokens === undefined) return true;
+    const share = shareOf(this.max, tokens);
+    const own = token === undefined ? 0 : (this.#byToken.get(token) ?? 0);
+    if (token !== undefined && own < share) return true;
+    const left = free - this.#keptFree(share, tokens) - 1;
+    if (left < 0) return false;
+    const most = Math.max(1, SHARE_RATIO_MAX * left);
+    const common = token === undefined ? this.#common(share) : own - share;
+    return common < most && (namespace === "" || (this.#byNamespace.get(namespace) ?? 0) - share < most);
+  }
+
+  /** Slots that stand free for tokens which have not used up their shares. */
+  #keptFree(share: number, tokens: number): number {
+    let used = 0;
+    for (const count of this.#byToken.values()) used += Math.min(count, share);
+    return Math.max(0, share * tokens - used);
+  }
+
+  /** Slots held by those without a token. */
+  #common(share: number): number {
+    let held = 0;
+    for (const count of this.#byToken.values()) held += count;
+    return Math.max(0, this.#total - held - share);
+  }
+}
+
+/** At least one slot for each token, where there are enough for that and for something in common. */
+function shareOf(max: number, tokens: number): number {
+  if (tokens === 0 || max < 2 * tokens) return 0;
+  return Math.max(1, Math.floor(max / RESERVED_PART / tokens));
+}
+
+function bump(counts: Map<string, number>, key: string | undefined, by: number): void {
+  if (key === undefined || key === "") return;
+  const next = (counts.get(key) ?? 0) + by;
+  if (next === 0) counts.delete(key);
+  else counts.set(key, next);
+}
+
+/** Milliseconds between checks of the deadlines: a timeout is at most this late, and never early. */
 const TICK_MS = 250;
 
-/** What a request does to capacity: one that ends a lease, or keeps it from ending, frees it or guards what is there. */
+/** `ending`: the request ends or extends a lease, which frees or keeps capacity. */
 type RequestKind = "plain" | "ending";
 
 /** A request that has begun; under way once its body is there. */
@@ -40,18 +143,18 @@ interface InflightBounds {
   readonly waitingMax: number;
 }
 
-/** Of the bound on requests, so much more stands ready for those that end leases. */
-const ENDING_PART = 4;
+/** Requests that end leases may exceed the limit by a quarter. */
+const LEASE_END_RESERVE = 4;
 
 /**
- * The requests under way: how many there may be, whose, and how long each may take. One whose body has not come yet only waits:
- * bodies that are never sent to their end must not keep out those that are. Nor does one that waits for tokens.
+ * Bounds the number of requests under way and the time of each. A request holds a slot from the arrival of its body on, so that slow
+ * bodies keep nobody out. A request that waits for tokens holds a slot of another pool.
  */
 export class Inflight {
   readonly #plain: SharedPool;
   readonly #ending: SharedPool;
   readonly #waiting: SharedPool;
-  /** In no order. Not a set: one that changes with every request is made anew again and again. */
+  /** In no order. It is no set, because a set that changes with every request is rehashed again and again. */
   readonly #underway: Underway[] = [];
   readonly #onIdle: (() => void)[] = [];
   /** Answers that are still sent. */
@@ -61,11 +164,10 @@ export class Inflight {
 
   constructor({ inflightMax, waitingMax }: InflightBounds, tokenCount: TokenCount) {
     this.#plain = new SharedPool(inflightMax, tokenCount);
-    this.#ending = new SharedPool(Math.ceil(inflightMax / ENDING_PART), tokenCount);
+    this.#ending = new SharedPool(Math.ceil(inflightMax / LEASE_END_RESERVE), tokenCount);
     this.#waiting = new SharedPool(waitingMax, tokenCount);
   }
 
-  /** How many are worked on, and how many wait for tokens. */
   get counts(): { readonly working: number; readonly waiting: number } {
     return { working: this.#plain.count + this.#ending.count, waiting: this.#waiting.count };
   }

@@ -4,9 +4,59 @@ import type { Limiter } from "../engine/limiter/limiter.ts";
 import type { DueOutcome } from "../leases/changing.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
-import type { NamespaceStore } from "../ports/namespace-store.ts";
-import { DueLeases, type ListedLease } from "./due-leases.ts";
+import type { NamespaceStore } from "../ports/config-store.ts";
 import type { Tenants } from "./tenants.ts";
+
+interface ListedLease {
+  readonly leaseId: string;
+  readonly namespace: { readonly name: string; readonly id: string | undefined };
+}
+
+/** The most leases in memory. Others are found in the store when they are due. */
+const LISTED_MAX = 100_000;
+
+const SECOND_MS = 1_000;
+
+/** Leases by the second in which they end: those that this process opened, and those that it found in the store. */
+class DueLeases {
+  readonly #bySecond = new Map<number, Map<string, ListedLease & { readonly dueAtMs: number }>>();
+  readonly #secondOf = new Map<string, number>();
+
+  get size(): number {
+    return this.#secondOf.size;
+  }
+
+  /** False: there are too many. */
+  add(lease: ListedLease, dueAtMs: number): boolean {
+    this.delete(lease.leaseId);
+    if (this.#secondOf.size >= LISTED_MAX) return false;
+    const second = Math.floor(dueAtMs / SECOND_MS);
+    const known = this.#bySecond.get(second) ?? new Map<string, ListedLease & { readonly dueAtMs: number }>();
+    this.#bySecond.set(second, known);
+    known.set(lease.leaseId, { ...lease, dueAtMs });
+    this.#secondOf.set(lease.leaseId, second);
+    return true;
+  }
+
+  delete(leaseId: string): void {
+    const second = this.#secondOf.get(leaseId);
+    if (second === undefined) return;
+    this.#secondOf.delete(leaseId);
+    const known = this.#bySecond.get(second);
+    known?.delete(leaseId);
+    if (known?.size === 0) this.#bySecond.delete(second);
+  }
+
+  /** Takes those out that are due, the earliest first. */
+  takeDue(nowMs: number): readonly ListedLease[] {
+    const last = Math.floor(nowMs / SECOND_MS);
+    const seconds = [...this.#bySecond.keys()].filter((second) => second <= last).sort((a, b) => a - b);
+    const begun = seconds.flatMap((second) => [...(this.#bySecond.get(second)?.values() ?? [])]);
+    const due = begun.filter(({ dueAtMs }) => dueAtMs <= nowMs).sort((a, b) => a.dueAtMs - b.dueAtMs);
+    for (const { leaseId } of due) this.delete(leaseId);
+    return due;
+  }
+}
 
 interface ExpiryOptions {
   /** On the namespace that the service was opened on. */
@@ -16,9 +66,9 @@ interface ExpiryOptions {
   /** The namespaces that tokens name. */
   readonly named: () => readonly string[];
   readonly now: () => number;
-  /** How often the store is asked what else is due: leases of instances that are gone. Where a question costs, less often. */
+  /** How often the store is asked for due leases of other instances. */
   readonly lookEveryMs: number;
-  /** Whether leases may be there that the store does not find by one question, written by an earlier version: then all namespaces are visited once. */
+  /** Whether an earlier version may have written leases that one query does not find. Then all namespaces are visited once. */
   readonly visitsAll: boolean;
   /** A lease of this instance was ended by another. */
   readonly onClosed: (lease: LeaseView) => void;
@@ -28,10 +78,10 @@ interface ExpiryOptions {
 /** Every lease that this instance opened ends within two of these. */
 const TICK_MS = 1_000;
 
-/** How many due leases of a namespace one question finds. */
+/** The most due leases of a namespace that one query finds. */
 const FOUND_MAX = 100;
 
-/** So many namespaces are worked on at a time. */
+/** Namespaces worked on at the same time. */
 const AT_ONCE = 8;
 
 /**
@@ -101,9 +151,7 @@ export class LeaseExpiry {
   async #find(untilMs: number): Promise<void> {
     const { namespaces, now } = this.#options;
     if (!this.#hasVisited) {
-      await eachOf(await this.#all(), async (namespace) => {
-        await this.#findIn(namespace, untilMs);
-      });
+      await eachOf(await this.#all(), (namespace) => this.#findIn(namespace, untilMs));
       this.#hasVisited = true;
     }
     if (this.#isDenied) return this.#findInOwn(untilMs);
@@ -120,11 +168,9 @@ export class LeaseExpiry {
     });
   }
 
-  /** Where the credentials are those of one tenant, only namespaces that this instance serves are looked into. */
+  /** Credentials of one tenant: look only into the namespaces that this instance serves. */
   async #findInOwn(untilMs: number): Promise<void> {
-    await eachOf(await this.#own(), async (tenant) => {
-      await this.#findIn(tenant, untilMs);
-    });
+    await eachOf(await this.#own(), (tenant) => this.#findIn(tenant, untilMs));
   }
 
   /** The namespaces that tokens name, and those that somebody has asked for. */
@@ -174,35 +220,30 @@ export class LeaseExpiry {
   async #end(): Promise<void> {
     const byNamespace = new Map<string, ListedLease[]>();
     for (const lease of this.#due.takeDue(this.#options.now())) {
-      const known = byNamespace.get(lease.namespace.name) ?? [];
-      byNamespace.set(lease.namespace.name, known);
-      known.push(lease);
+      const known = byNamespace.get(lease.namespace.name);
+      if (known === undefined) byNamespace.set(lease.namespace.name, [lease]);
+      else known.push(lease);
     }
-    let failure: { readonly error: unknown } | undefined;
-    await eachOf([...byNamespace.values()], async (leases) => {
-      const failed = await this.#endThese(leases);
-      failure ??= failed;
-    });
-    if (failure !== undefined) throw failure.error;
+    await eachOf([...byNamespace.values()], (leases) => this.#endThese(leases));
   }
 
-  async #endThese(leases: readonly ListedLease[]): Promise<{ readonly error: unknown } | undefined> {
+  async #endThese(leases: readonly ListedLease[]): Promise<void> {
     const { tenants, now } = this.#options;
     const again = (lease: ListedLease) => this.#due.add(lease, now() + TICK_MS);
+    let outcomes: readonly DueOutcome[];
     try {
       const { name, id } = (leases[0] as ListedLease).namespace;
-      const found = id === undefined ? tenants.get(name).tools() : tenants.toolsOf(name, id);
-      const { storedLeases } = found instanceof Promise ? await found : found;
-      const outcomes = await storedLeases.endDue(leases.map(({ leaseId }) => leaseId));
-      for (const [i, outcome] of outcomes.entries()) this.#note(leases[i] as ListedLease, outcome, again);
-      const failed = outcomes.find((one) => one.kind === "failed");
-      return failed?.kind === "failed" ? { error: failed.error } : undefined;
+      const { storedLeases } = await (id === undefined ? tenants.get(name).tools() : tenants.toolsOf(name, id));
+      outcomes = await storedLeases.endDue(leases.map(({ leaseId }) => leaseId));
     } catch (error) {
       // The namespace may have been deleted since.
-      if (error instanceof LimiterError && error.code === "namespace_not_found") return undefined;
+      if (error instanceof LimiterError && error.code === "namespace_not_found") return;
       for (const lease of leases) again(lease);
-      return { error };
+      throw error;
     }
+    for (const [i, outcome] of outcomes.entries()) this.#note(leases[i] as ListedLease, outcome, again);
+    const failed = outcomes.find((one) => one.kind === "failed");
+    if (failed?.kind === "failed") throw failed.error;
   }
 
   #note(lease: ListedLease, outcome: DueOutcome, again: (lease: ListedLease) => void): void {
@@ -213,8 +254,8 @@ export class LeaseExpiry {
   }
 }
 
-/** Work on all of them, a few at a time. The first failure is thrown when the others are done. */
-async function eachOf<Item>(items: readonly Item[], work: (item: Item) => MaybePromise<void>): Promise<void> {
+/** Works on all items, a few at a time. Throws the first failure when the others are done. */
+async function eachOf<Item>(items: readonly Item[], work: (item: Item) => MaybePromise<unknown>): Promise<void> {
   let failure: { readonly error: unknown } | undefined;
   for (let from = 0; from < items.length; from += AT_ONCE) {
     const done = await Promise.allSettled(items.slice(from, from + AT_ONCE).map(async (item) => work(item)));
@@ -228,7 +269,7 @@ function isDenied(error: unknown): boolean {
   return error instanceof LimiterError && error.code === "access_denied";
 }
 
-/** Looked at again, it would fail again: whoever asks the store next finds it. */
+/** Trying again would fail again. The next reader of the store reports it. */
 function isDamaged(error: unknown): boolean {
   return error instanceof LimiterError && error.code === "stored_form_unknown";
 }

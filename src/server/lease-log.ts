@@ -4,18 +4,18 @@ import type { Clock } from "../ports/system.ts";
 import type { EventFeeds } from "./event-feeds.ts";
 import type { Metrics } from "./metrics.ts";
 
-/** Of how many open leases it is remembered when they were opened; more are not counted among those that are open. */
-const KEPT = 100_000;
+/** The log remembers the opening time of at most this many leases. Metrics leave out the rest. */
+const OPEN_LEASES_TRACKED_MAX = 100_000;
 
 interface LeaseLogDeps {
   readonly feeds: EventFeeds;
   readonly metrics: Metrics;
   readonly clock: Clock;
-  /** What the library publishes of its own leases, this publishes of those in the store. */
+  /** Channels for stored leases; the library publishes its own leases there. */
   readonly events: Pick<Events, "leaseOpened" | "leaseEnded">;
 }
 
-/** Tells of leases whose status changes, and counts them. */
+/** Publishes and counts changes of the status of leases. */
 export class LeaseLog {
   readonly #deps: LeaseLogDeps;
   readonly #openedAtMs = new Map<string, number>();
@@ -33,15 +33,15 @@ export class LeaseLog {
       this.closed(lease);
       return;
     }
-    if (this.#openedAtMs.size >= KEPT) return;
+    if (this.#openedAtMs.size >= OPEN_LEASES_TRACKED_MAX) return;
     this.#openedAtMs.set(leaseId, clock.now());
     metrics.leaseOpened(resource, namespace);
     if (events.leaseOpened.active) events.leaseOpened.publish({ namespace, entityId, resource, lease: leaseId });
   }
 
-  /** A lease is no longer open, whoever has ended it. */
+  /** A lease was ended, by this instance or another. */
   closed({ leaseId, namespace, entityId, resource, status }: LeaseView): void {
-    // One that another instance has opened is not among those counted here.
+    // Leases that another instance opened are not counted here.
     const openedMs = leaseId === null ? undefined : this.#openedAtMs.get(leaseId);
     if (leaseId === null || openedMs === undefined || status === "open") return;
     this.#openedAtMs.delete(leaseId);

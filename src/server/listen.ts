@@ -1,12 +1,9 @@
-import { createServer, type Server } from "node:http";
-import { createServer as createTlsServer } from "node:https";
+import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { LimiterError, ValidationError } from "../domain/names/errors.ts";
-import { isLoopback, nameInHost } from "./origin-guard.ts";
-import { Problem, problemResponse } from "./problem.ts";
-import { responseOf } from "./route-response.ts";
+import { bound, type Listening, requireLoopback, serverWith } from "./listening.ts";
+import { nameInHost } from "./origin-guard.ts";
+import { Problem, problemResponse, responseOf } from "./problem.ts";
 import type { ServiceCore } from "./service.ts";
-import { readTls, type TlsFiles, watchTls } from "./tls-files.ts";
 import { getRequestListener } from "./vendor.ts";
 import { WAYS_OF_ROUTES } from "./ways.ts";
 
@@ -17,14 +14,14 @@ const LOOK_MS = 500;
 /** Longer than proxies keep their connections, so that it is they who close them. */
 const KEEP_ALIVE_MS = 75_000;
 
-/** Where a service listens. */
-export interface Listening {
-  readonly url: string;
-  readonly host: string;
-  readonly port: number;
-  /** Answers what is in progress; resolves when the last answer is out. `stopped` resolves when the service has given all answers. */
-  close(stopped: Promise<void>): Promise<void>;
-}
+const SERVER_OPTIONS = {
+  requireHostHeader: false,
+  headersTimeout: HEADERS_MS,
+  requestTimeout: REQUEST_MS,
+  connectionsCheckingInterval: LOOK_MS,
+  keepAliveTimeout: KEEP_ALIVE_MS,
+  noDelay: true,
+};
 
 interface ListenSettings {
   readonly host: string;
@@ -40,14 +37,15 @@ export async function listen(
   { host, port, ownsProcess, serves }: ListenSettings,
 ): Promise<Listening> {
   if (core.isOpen) requireLoopback(host);
-  // Whoever scrapes by address has no name to check a certificate against.
+  // Metrics are read by address, and a certificate is for a name.
   const tls = serves === "all" ? core.settings.tls : undefined;
-  const { server, unwatch } = serverOf(tls, core.settings.log);
+  const { server, unwatch } = serverWith(SERVER_OPTIONS, tls, core.settings.log);
   await bound(server, host, port);
   const actual = (server.address() as AddressInfo).port;
   const respond = serves === "all" ? core.listener(host, actual) : core.metricsListener(host, actual);
+  const sendTogether = endOfTurn<Response>();
   const listener = getRequestListener(
-    (request, { outgoing }) => respond(request, () => outgoing.destroy()),
+    (request, { outgoing }) => respond(request, () => outgoing.destroy()).then(sendTogether),
     // The lighter Request and Response of the adapter stand in for the global ones: only where the process is ours.
     // A probe of old may send no Host: then there is an address to make a URL of, and no name that anybody asked by.
     { overrideGlobalObjects: ownsProcess, errorHandler: unreadable, hostname: "localhost" },
@@ -64,52 +62,22 @@ export async function listen(
   };
 }
 
-function serverOf(
-  tls: TlsFiles | undefined,
-  log: (line: string) => void,
-): { readonly server: Server; readonly unwatch: () => void } {
-  const options = {
-    requireHostHeader: false,
-    headersTimeout: HEADERS_MS,
-    requestTimeout: REQUEST_MS,
-    connectionsCheckingInterval: LOOK_MS,
-    keepAliveTimeout: KEEP_ALIVE_MS,
-    noDelay: true,
+/**
+ * Delays values to the end of a turn of the event loop: all answers that are ready by then are sent together. An answer that is sent by
+ * itself wakes its reader, which costs the kernel as much as the request; a store in memory would answer each so.
+ */
+function endOfTurn<Value>(): (value: Value) => Promise<Value> {
+  let waiting: (() => void)[] = [];
+  const flush = () => {
+    const ready = waiting;
+    waiting = [];
+    for (const resolve of ready) resolve();
   };
-  if (tls === undefined) return { server: createServer(options), unwatch: () => {} };
-  const server = createTlsServer({ ...options, ...readTls(tls), minVersion: "TLSv1.2" });
-  return { server, unwatch: watchTls(tls, (pair) => server.setSecureContext(pair), log) };
-}
-
-/** Without tokens whoever reaches the service may do everything. */
-export function requireLoopback(host: string): void {
-  if (isLoopback(host)) return;
-  throw new ValidationError(
-    "tokens_missing",
-    `Without tokens the service listens on this machine only, and host is ${host}; give a token file (--token-file), or 127.0.0.1.`,
-  );
-}
-
-function bound(server: Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const failed = (cause: NodeJS.ErrnoException) => {
-      const why = cause.code === "EADDRINUSE" ? "another program uses it" : cause.message;
-      reject(
-        new LimiterError(
-          "port_unavailable",
-          `The service cannot listen on ${host}, port ${port}: ${why}. Choose another port.`,
-          {
-            cause,
-          },
-        ),
-      );
-    };
-    server.once("error", failed);
-    server.listen({ host, port, backlog: 4096 }, () => {
-      server.off("error", failed);
-      resolve();
+  return (value) =>
+    new Promise((resolve) => {
+      if (waiting.length === 0) setImmediate(flush);
+      waiting.push(() => resolve(value));
     });
-  });
 }
 
 /** A request line or a Host that no URL can be made of. */
@@ -122,10 +90,10 @@ function unreadable(error: unknown): Response {
   return responseOf(answer ?? { status: 400 }, { "x-request-id": "-" });
 }
 
-/** What is left of a connection after the last answer. */
+/** Milliseconds that connections have left after the last answer. */
 const FLUSH_MS = 1_000;
 
-/** Until the last answer is given, whoever comes anew is told that the service stops: probes by a 503, too. */
+/** New requests get a 503 until the last answer is given, probes too. */
 async function closed(server: Server, stopped: Promise<void>): Promise<void> {
   await stopped;
   const gone = new Promise<void>((resolve) => server.close(() => resolve()));

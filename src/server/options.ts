@@ -3,7 +3,7 @@ import { KnownNames } from "../domain/names/known-names.ts";
 import { checkLimitName, shown } from "../domain/names/names.ts";
 import type { Limiter } from "../engine/limiter/limiter.ts";
 import type { TlsFiles } from "./tls-files.ts";
-import type { TokenEntry } from "./token-entry.ts";
+import type { TokenEntry } from "./tokens.ts";
 import { checkWebhookUrl, type WebhookTarget } from "./webhook.ts";
 
 /** How a service behaves. Every option may be left out; the names are those of `zae-limiter serve`, in camelCase. */
@@ -28,6 +28,17 @@ export interface ServiceBehaviour {
   readonly tlsCert?: string;
   /** The key of the certificate, a PEM file. Default: none. */
   readonly tlsKey?: string;
+  /**
+   * The edge file: what the descriptors of Envoy, and the requests of forward auth, become. It is read again within 2 seconds of a change.
+   * Default: none.
+   */
+  readonly edge?: string;
+  /** The port for gRPC; 0 takes a free one. It needs `edge`. Default: none. */
+  readonly grpcPort?: number;
+  /** Where gRPC listens. Default: as `host`. */
+  readonly grpcHost?: string;
+  /** The authority, a PEM file, that must have signed the certificates of gRPC's clients. It needs `tlsCert`. Default: none is asked for. */
+  readonly grpcClientCa?: string;
   /** A second port for `/metrics` and the probes; where there are tokens, that port accepts any `Host`. Default: none. */
   readonly metricsPort?: number;
   /** Where the second port listens. Default: as `host`. */
@@ -51,7 +62,7 @@ export interface ServiceBehaviour {
   readonly webhookSecretFile?: string;
   /** Units of measures in the header `RateLimit-Policy`, such as `{ tpm: "tokens" }`. Default: none. */
   readonly unit?: Readonly<Record<string, string>>;
-  /** The most bytes of a request body. Default: 65,536. */
+  /** The most bytes of a request body; manifests may have more. Default: 65,536. */
   readonly bodyMax?: number;
   /** The most requests under way. Default: 1,000. */
   readonly inflightMax?: number;
@@ -67,36 +78,39 @@ export interface ServiceBehaviour {
   readonly log?: (line: string) => void;
 }
 
-/** The options with their defaults. */
-export interface ServiceSettings {
-  readonly tokenFile: string | undefined;
-  readonly tokens: readonly TokenEntry[] | undefined;
-  readonly open: boolean;
+type Defaulted = Omit<
+  Required<ServiceBehaviour>,
+  | ("tokenFile" | "tokens" | "tlsCert" | "tlsKey" | "metricsPort" | "edge" | "grpcPort" | "grpcHost" | "grpcClientCa")
+  | ("allowHost" | "allowOrigin" | "webhook" | "webhookSecretFile" | "unit")
+>;
+
+/** Where the service listens for gRPC. */
+export interface GrpcSettings {
   readonly host: string;
   readonly port: number;
+  /** The file of the authority of clients' certificates. Undefined: none is asked for. */
+  readonly clientCa: string | undefined;
+}
+
+/** The options with their defaults. */
+export interface ServiceSettings extends Defaulted {
+  readonly tokenFile: string | undefined;
+  readonly tokens: readonly TokenEntry[] | undefined;
   readonly tls: TlsFiles | undefined;
+  readonly edge: string | undefined;
+  readonly grpc: GrpcSettings | undefined;
   readonly metricsPort: number | undefined;
-  readonly metricsHost: string;
   readonly allowHosts: readonly string[];
   readonly allowOrigins: readonly string[];
-  readonly holdMs: number;
-  readonly holdMaxMs: number;
-  readonly onExpiry: "charge" | "refund";
   readonly webhook: WebhookTarget | undefined;
   readonly units: ReadonlyMap<string, string>;
-  readonly bodyMax: number;
-  readonly inflightMax: number;
-  readonly waitingMax: number;
-  readonly streamsMax: number;
-  readonly drainMs: number;
-  readonly dashboard: boolean;
-  readonly log: (line: string) => void;
 }
 
 const BEHAVIOUR = new KnownNames<ServiceBehaviour & { limiter?: Limiter }>({
   ...{ tokenFile: true, tokens: true, open: true, host: true, port: true, allowHost: true, allowOrigin: true },
   ...{ holdMs: true, holdMaxMs: true, onExpiry: true, unit: true, bodyMax: true, inflightMax: true },
   ...{ tlsCert: true, tlsKey: true, metricsPort: true, metricsHost: true, webhook: true, webhookSecretFile: true },
+  ...{ edge: true, grpcPort: true, grpcHost: true, grpcClientCa: true },
   ...{ waitingMax: true, streamsMax: true, drainMs: true, dashboard: true, log: true, limiter: true },
 });
 
@@ -114,6 +128,8 @@ export function settingsOf(given: ServiceBehaviour): ServiceSettings {
     host: text("host", options.host ?? "127.0.0.1"),
     port: whole("port", options.port ?? 4780, { least: 0, most: 65_535 }),
     tls: tlsOf(options),
+    edge: options.edge === undefined ? undefined : text("edge", options.edge),
+    grpc: grpcOf(options),
     metricsPort:
       options.metricsPort === undefined
         ? undefined
@@ -146,12 +162,31 @@ function webhookOf({ webhook, webhookSecretFile }: ServiceBehaviour): WebhookTar
   return { url, secretFile: text("webhookSecretFile", webhookSecretFile) };
 }
 
-function tlsOf({ tlsCert, tlsKey }: ServiceBehaviour): TlsFiles | undefined {
+/** The files of a certificate and its key; undefined: none are given. */
+export function tlsOf({ tlsCert, tlsKey }: Pick<ServiceBehaviour, "tlsCert" | "tlsKey">): TlsFiles | undefined {
   if (tlsCert === undefined && tlsKey === undefined) return undefined;
   if (tlsCert === undefined || tlsKey === undefined) {
     throw invalid(`${tlsCert === undefined ? "tlsCert" : "tlsKey"} is missing; HTTPS needs a certificate and its key`);
   }
   return { cert: text("tlsCert", tlsCert), key: text("tlsKey", tlsKey) };
+}
+
+function grpcOf(options: ServiceBehaviour): GrpcSettings | undefined {
+  const { grpcPort, grpcHost, grpcClientCa, edge, host = "127.0.0.1" } = options;
+  if (grpcPort === undefined) {
+    const [unused] = Object.entries({ grpcHost, grpcClientCa }).find(([, value]) => value !== undefined) ?? [];
+    if (unused !== undefined) throw invalid(`grpcPort is missing, and ${unused} is given; gRPC needs a port`);
+    return undefined;
+  }
+  if (edge === undefined) throw invalid("edge is missing; gRPC needs a file that says what descriptors become");
+  if (grpcClientCa !== undefined && options.tlsCert === undefined) {
+    throw invalid("tlsCert is missing; certificates of clients are shown over TLS");
+  }
+  return {
+    host: text("grpcHost", grpcHost ?? host),
+    port: whole("grpcPort", grpcPort, { least: 0, most: 65_535 }),
+    clientCa: grpcClientCa === undefined ? undefined : text("grpcClientCa", grpcClientCa),
+  };
 }
 
 /** Some 24 days: what a timer can wait for. */

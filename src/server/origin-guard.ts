@@ -1,6 +1,6 @@
 import { Problem } from "./problem.ts";
 
-/** Where a request says it comes from. */
+/** The origin of a request, by its header fields. */
 export interface RequestOrigin {
   readonly origin: string | null;
   readonly fetchSite: string | null;
@@ -27,7 +27,7 @@ export class OriginGuard {
   readonly #defaultPort: number;
   readonly #allowHosts: ReadonlySet<string>;
   readonly #allowOrigins: ReadonlySet<string>;
-  /** One that was found to be ours. */
+  /** The last `Host` that was accepted. */
   #lastHost: string | undefined;
 
   constructor({ host, port, defaultPort, allowHosts, allowOrigins }: GuardOptions) {
@@ -93,4 +93,26 @@ function foreign(): Problem {
     "origin_forbidden",
     "A page of another origin sent this request; use the service's own address, or allow the origin with --allow-origin.",
   );
+}
+
+/** Methods and request fields that a page of an allowed origin may use. There are no credentials: tokens are sent as a field. */
+const METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE";
+const FIELDS = "authorization, content-type, idempotency-key, if-match, if-none-match, last-event-id, x-request-id";
+const READABLE =
+  "etag, idempotency-replayed, location, ratelimit, ratelimit-policy, retry-after, x-request-id, zael-changed";
+
+/** Header fields that let a page of this origin read an answer. */
+export function corsFields(origin: string): Readonly<Record<string, string>> {
+  return { "access-control-allow-origin": origin, "access-control-expose-headers": READABLE, vary: "Origin" };
+}
+
+/** The answer to a preflight of an allowed origin. */
+export function preflightFields(origin: string): Readonly<Record<string, string>> {
+  return {
+    "access-control-allow-origin": origin,
+    "access-control-allow-methods": METHODS,
+    "access-control-allow-headers": FIELDS,
+    "access-control-max-age": "600",
+    vary: "Origin",
+  };
 }

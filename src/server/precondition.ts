@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import type { StoredConfig } from "../domain/config/config.ts";
-import { canonical } from "../domain/lease/canonical.ts";
+import { canonical } from "../domain/lease/idempotency.ts";
 import { Problem } from "./problem.ts";
 
-/** What a client expects to be there. `some`: whatever it is; `none`: nothing. */
-export type Precondition =
+/** The condition of a request on the stored configuration. `some`: there is any; `none`: there is none. */
+type Precondition =
   | { readonly kind: "absent" }
   | { readonly kind: "some" }
   | { readonly kind: "none" }
@@ -29,22 +29,22 @@ export function preconditionOf({ headers }: Request): Precondition {
 const TAG = /(?:W\/)?"[\x21\x23-\x7e]*"/g;
 const TAGS = /^(?:W\/)?"[\x21\x23-\x7e]*"(?:\s*,\s*(?:W\/)?"[\x21\x23-\x7e]*")*$/;
 
-/** Whether what is there is what was expected. A weak tag (`W/`) never is: it need not be the same to the byte. */
+/** Whether the stored configuration meets the condition. A weak tag (`W/`) never does: it need not mean the same bytes. */
 export function isMet(precondition: Precondition, config: StoredConfig): boolean {
   switch (precondition.kind) {
     case "absent":
       return true;
     case "some":
-      return saysSomething(config);
+      return isSet(config);
     case "none":
-      return !saysSomething(config);
+      return !isSet(config);
     case "tags":
-      return saysSomething(config) && precondition.tags.includes(etagOf(config));
+      return isSet(config) && precondition.tags.includes(etagOf(config));
   }
 }
 
-/** Whether a level says anything; of one that does not there is no representation. */
-export function saysSomething({ limits, ...rest }: StoredConfig): boolean {
+/** Whether anything is stored for a level; a level without anything has no representation. */
+export function isSet({ limits, ...rest }: StoredConfig): boolean {
   return limits.length > 0 || Object.keys(rest).length > 0;
 }
 

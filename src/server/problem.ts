@@ -1,19 +1,55 @@
 import { LeaseClosed, LimiterError, messageFor, RateLimitExceeded, ResourceDisabled } from "../domain/names/errors.ts";
-import type { Ways } from "../domain/names/ways.ts";
-import type { RouteResponse } from "./route-response.ts";
+import { given } from "../domain/names/given.ts";
+import type { Ways } from "../domain/names/shown.ts";
+
+/** The answer of a route: JSON, or bytes of another type. */
+export interface RouteResponse {
+  readonly status: number;
+  /** Becomes JSON; absent with `bytes`, `stream`, and where there is none. */
+  readonly body?: unknown;
+  readonly bytes?: Uint8Array | string;
+  readonly stream?: ReadableStream<Uint8Array>;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const CSP =
+  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; " +
+  "form-action 'none'; frame-ancestors 'none'";
+
+/** The answer as a response, with the fields that every one has. `own` are those of this request. */
+export function responseOf(answer: RouteResponse, own: Readonly<Record<string, string>>): Response {
+  const { status, body, bytes, stream, headers } = answer;
+  const all: Record<string, string> = {
+    "cache-control": "no-store",
+    "content-security-policy": CSP,
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    ...own,
+    ...headers,
+  };
+  if (body !== undefined) {
+    all["content-type"] = status >= 400 ? "application/problem+json" : "application/json";
+    return new Response(JSON.stringify(body), { status, headers: all });
+  }
+  return new Response((bytes as string | undefined) ?? stream ?? null, { status, headers: all });
+}
 
 /** The statuses with which the service itself refuses, by code. Errors of the library have theirs. */
 export const PROBLEM_STATUSES = {
   body_invalid: 400,
   request_invalid: 400,
+  hits_invalid: 400,
   token_missing: 401,
   token_unknown: 401,
   insufficient_scope: 403,
   namespace_forbidden: 403,
   origin_forbidden: 403,
+  descriptor_unmatched: 403,
   route_unknown: 404,
+  domain_unknown: 404,
   lease_not_found: 404,
   limits_not_found: 404,
+  override_not_found: 404,
   method_not_allowed: 405,
   idempotency_in_progress: 409,
   lease_closed: 409,
@@ -88,18 +124,20 @@ export function internalProblem(requestId: string): RouteResponse {
 
 function limiterProblem(error: LimiterError, requestId: string, ways: Ways): RouteResponse {
   const status = error.httpStatus;
-  // Whoever asks while the service stops was asked rightly; it is not the limiter that they know.
+  // During shutdown, report `stopping` rather than the library's `closed`.
   const code = error.code === "closed" ? "stopping" : error.code;
-  // What is wrong with the store is for the log, not for whoever asks.
+  // Details of a fault of the store are for the log, not for the caller.
   const detail = status >= 500 ? error.toProblem({ levels: "own" }).detail : messageFor(error, ways);
   const members =
     error instanceof LeaseClosed
       ? { leaseStatus: error.leaseStatus }
       : error instanceof ResourceDisabled
-        ? { entityId: error.entityId, resource: error.resource, level: error.level }
+        ? { entityId: error.entityId, resource: error.resource, level: error.level, ...given({ reason: error.reason }) }
         : "holdMs" in error
           ? { holdMs: error.holdMs }
-          : {};
+          : "problems" in error
+            ? { problems: error.problems }
+            : {};
   return {
     status,
     body: { ...bodyOf(code, status, String(detail)), requestId, ...members },

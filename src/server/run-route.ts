@@ -2,18 +2,35 @@ import type { Limiter } from "../engine/limiter/limiter.ts";
 import type { StoredLeases } from "../leases/stored-leases.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
 import { type Caller, callerOf, LOCAL, requireAllNamespaces, requireNamespace, requireScope } from "./caller.ts";
-import type { Inflight } from "./inflight.ts";
-import { Problem } from "./problem.ts";
+import type { Inflight, Underway } from "./inflight.ts";
+import type { OriginGuard } from "./origin-guard.ts";
+import { Problem, type RouteResponse } from "./problem.ts";
 import { parseBody, readBody, readQuery } from "./read-input.ts";
-import type { RequestContext } from "./request-context.ts";
-import type { Call, Route } from "./route.ts";
-import type { FoundRoute } from "./route-finder.ts";
-import type { RouteResponse } from "./route-response.ts";
-import type { ServiceParts } from "./service-parts.ts";
-import { isNamespaceMissing, type Tenant, type TenantTools } from "./tenant.ts";
-import type { TokenEntry } from "./token-entry.ts";
+import type { Call, Route, ServiceParts } from "./route.ts";
+import type { FoundRoute } from "./routes.ts";
+import { isNamespaceMissing, type Tenant, type TenantTools } from "./tenants.ts";
+import type { TokenEntry } from "./tokens.ts";
 
-/** What every route is run with. */
+/** The way that a request came in: by a listener, or by a call of `fetch`. */
+export interface Gate {
+  readonly guard: OriginGuard;
+  /** The caller of a service without tokens. Undefined: a token is needed. */
+  readonly openTo: Caller | undefined;
+  /** Called by a program, not by our listener: fields that a server sets are not there. */
+  readonly isFetch: boolean;
+  /** Whatever name it is asked by: for a listener that pages cannot use, as it wants tokens. */
+  readonly anyHost?: boolean;
+  /** The addresses that there are here; absent: all. */
+  readonly onlyPaths?: ReadonlySet<string>;
+}
+
+export interface RequestContext {
+  readonly gate: Gate;
+  readonly requestId: string;
+  readonly underway: Underway;
+  readonly cutOff: (() => void) | undefined;
+}
+
 export interface RouteRunner {
   readonly service: ServiceParts;
   readonly inflight: Inflight;
@@ -24,7 +41,7 @@ export interface RouteRunner {
 /** How long an answer may take once the body is there. */
 const ANSWER_MS = 10_000;
 
-/** Who may, then what: nothing is read of a body, and no namespace is looked up, for somebody who may not. */
+/** Checks the caller first: without the right, no body is read and no namespace is looked up. */
 export async function runRoute(
   runner: RouteRunner,
   { route, namespace, id }: FoundRoute,
@@ -40,8 +57,8 @@ export async function runRoute(
   const caller = route.scope === undefined ? LOCAL : identified(runner, request, context);
   authorize(route, caller, namespace);
   const query = readQuery(request.url, route.query);
-  const text =
-    route.method === "get" ? undefined : readBody(request, route.body, service.settings.bodyMax, context.gate.isFetch);
+  const bodyMax = Math.max(service.settings.bodyMax, route.bodyMax ?? 0);
+  const text = route.method === "get" ? undefined : readBody(request, route.body, bodyMax, context.gate.isFetch);
   const body = text === undefined ? undefined : parseBody(await text, route.body);
   if (!UNCOUNTED_ROUTES.has(route.path)) {
     const holder = { token: caller.token?.id, namespace };
@@ -64,7 +81,7 @@ function handled(route: Route, call: RouteCall, tenant: Tenant | undefined): May
   return route.handle(call.on(tools));
 }
 
-/** What a handler is given. A class, and little more than what it is made of: there is one for every request. */
+/** The argument of a handler. It is a class with few fields, because every request makes one. */
 class RouteCall implements Call<unknown, unknown> {
   readonly namespace: string;
   readonly id: string;
@@ -144,7 +161,7 @@ class RouteCall implements Call<unknown, unknown> {
 /** Probes: whether the process lives, and takes requests, is told however many are under way. */
 const UNCOUNTED_ROUTES: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 
-/** What is answered while the service stops. */
+/** Routes that are answered while the service stops. */
 const STOPPING_ROUTES: ReadonlySet<string> = new Set(["/healthz", "/readyz"]);
 
 function identified({ findToken }: RouteRunner, request: Request, { gate }: RequestContext): Caller {

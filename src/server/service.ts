@@ -2,34 +2,62 @@ import type { Limiter } from "../engine/limiter/limiter.ts";
 import { partsOf } from "../engine/limiter/limiter-parts.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
 import type { Published } from "../ports/events.ts";
+import type { Clock } from "../ports/system.ts";
 import { type AppOptions, makeApp, type Respond } from "./app.ts";
 import { LOCAL } from "./caller.ts";
+import { EdgeSource } from "./edge/edge-source.ts";
+import type { EdgeParts } from "./edge/grpc-methods.ts";
+import { serveGrpc } from "./edge/serve-grpc.ts";
 import { EventFeeds } from "./event-feeds.ts";
 import { Inflight } from "./inflight.ts";
 import { LeaseExpiry } from "./lease-expiry.ts";
 import { LeaseLog } from "./lease-log.ts";
-import { Metrics } from "./metrics.ts";
+import type { Listening } from "./listening.ts";
+import { METRIC_CHANNELS, Metrics } from "./metrics.ts";
 import { openapiDocument } from "./openapi.ts";
-import type { ServiceSettings } from "./options.ts";
+import type { GrpcSettings, ServiceSettings } from "./options.ts";
 import { OriginGuard } from "./origin-guard.ts";
 import { Problem } from "./problem.ts";
-import { Readiness } from "./readiness.ts";
-import type { Gate } from "./request-context.ts";
+import { RecentFaults } from "./recent-faults.ts";
+import type { ServiceParts } from "./route.ts";
 import { routes } from "./routes.ts";
-import type { ServiceParts } from "./service-parts.ts";
+import type { Gate } from "./run-route.ts";
 import { Tenants } from "./tenants.ts";
-import { TokenSource } from "./token-source.ts";
+import { TokenSource } from "./tokens.ts";
 import { Webhook, type WebhookResult } from "./webhook.ts";
 
-/** Of the library's channels; the service counts and tells the leases that it keeps by itself. */
-const HEARD: readonly Published[0][] = [
-  ...(["acquired", "refused", "gaveBack", "charged", "unavailable", "degraded", "limitsChanged", "threshold"] as const),
-  ...(["acquireEnded", "waitBegan", "waitEnded"] as const),
-];
+/** How long an answer of the store counts. */
+const READINESS_KEPT_MS = 1_000;
+
+/** Whether the store answers. Anybody may ask the service, so the store is asked once at a time and once a second. */
+function readinessOf(ask: () => Promise<boolean>, clock: Clock) {
+  let known: { readonly isReady: boolean; readonly untilMs: number } | undefined;
+  let asking: Promise<boolean> | undefined;
+  const look = async () => {
+    const isReady = await ask();
+    known = { isReady, untilMs: clock.now() + READINESS_KEPT_MS };
+    return isReady;
+  };
+  return {
+    get: (): Promise<boolean> => {
+      if (known !== undefined && clock.now() < known.untilMs) return Promise.resolve(known.isReady);
+      asking ??= look().finally(() => {
+        asking = undefined;
+      });
+      return asking;
+    },
+    /** Forgets the last answer: a request has just found that the store does not respond. */
+    doubt: () => {
+      known = undefined;
+    },
+  };
+}
+
+/** The channels of the library that the service listens to. It publishes events of its stored leases itself. */
+const HEARD: readonly Published[0][] = [...METRIC_CHANNELS, "unavailable", "limitsChanged"];
 
 const METRICS_PATHS: ReadonlySet<string> = new Set(["/metrics", "/healthz", "/readyz"]);
 
-/** What a service is made of besides its settings. */
 interface ServiceDeps {
   readonly limiter: Limiter;
   readonly settings: ServiceSettings;
@@ -49,6 +77,8 @@ export class ServiceCore {
   readonly #expiry: LeaseExpiry;
   readonly #unlisten: () => void;
   readonly #webhook: Webhook | undefined;
+  /** Undefined: the service has no edge file. */
+  readonly #edge: EdgeParts | undefined;
   #isStopping = false;
 
   constructor({ limiter, settings, version, page }: ServiceDeps) {
@@ -57,11 +87,12 @@ export class ServiceCore {
     this.settings = settings;
     this.version = version;
     this.storeName = deps.store.name;
+    const edge = settings.edge === undefined ? undefined : new EdgeSource(settings.edge, settings.log);
     this.#tokens = new TokenSource({ file: settings.tokenFile, tokens: settings.tokens, clock, log: settings.log });
     const tokenCount = () => this.#tokens.count;
     this.#inflight = new Inflight(settings, tokenCount);
     const instance = random.id();
-    // Where a look costs, it is made less often.
+    // Reads of a remote store cost money: make fewer.
     const isRemote = this.storeName.startsWith("dynamodb");
     const metrics = new Metrics({ version, store: this.storeName });
     this.#feeds = new EventFeeds({
@@ -76,7 +107,7 @@ export class ServiceCore {
       this.#expiry.changed(lease);
     };
     const tenants = new Tenants(limiter, { holdMs, holdMaxMs, onExpiry, onChange }, (gone) => this.#feeds.ended(gone));
-    const readiness = new Readiness(() => limiter.isAvailable(), clock);
+    const readiness = readinessOf(() => limiter.isAvailable(), clock);
     this.#expiry = new LeaseExpiry({
       ...{ limiter, tenants, namespaces: deps.store.namespaces, log: settings.log },
       named: () => this.#tokens.namespaces,
@@ -88,8 +119,12 @@ export class ServiceCore {
     const { webhook, log } = settings;
     const ended = (namespace: string, result: WebhookResult) => metrics.webhookEnded(namespace, result);
     this.#webhook = webhook && new Webhook(webhook, { clock, log, ended });
+    const faults = new RecentFaults(clock);
     const heard = (...published: Published) => {
-      if (published[0] === "unavailable" || published[0] === "degraded") readiness.doubted();
+      if (published[0] === "unavailable" || published[0] === "degraded") {
+        readiness.doubt();
+        faults.add(published[1]);
+      }
       metrics.heard(published);
       this.#feeds.heard(published);
       if (published[0] === "threshold") this.#webhook?.heard(published[1]);
@@ -97,24 +132,28 @@ export class ServiceCore {
     this.#unlisten = events.listen?.(HEARD, heard) ?? (() => {});
     let document: object | undefined;
     const service: ServiceParts = {
-      ...{ settings, limiter, tenants, metrics, clock, random, calendar, version },
+      ...{ settings, limiter, tenants, metrics, faults, clock, random, calendar, version },
       feeds: this.#feeds,
       storeName: this.storeName,
-      isReady: () => readiness.get(),
+      isReady: readiness.get,
       isStopping: () => this.#isStopping,
       document: () => {
         document ??= openapiDocument(routes, version);
         return document;
       },
     };
+    this.#edge = edge && { service, edge, inflight: this.#inflight };
+    const findToken = (token: string) => this.#tokens.find(token);
     let requests = 0;
     this.#respond = makeApp({
-      runner: { service, inflight: this.#inflight, findToken: (token) => this.#tokens.find(token) },
+      runner: { service, inflight: this.#inflight, findToken },
+      forwardAuth: this.#edge && { ...this.#edge, findToken },
       inflight: this.#inflight,
       ...{ routes, page, log: settings.log, units: settings.units },
       newRequestId: () => `${instance}-${++requests}`,
     });
     this.#expiry.start();
+    edge?.watch();
     this.#tokens.watch(() =>
       this.#feeds.endWhere((token, namespace) => token !== undefined && !this.#tokens.mayRead(token, namespace)),
     );
@@ -143,10 +182,22 @@ export class ServiceCore {
     return (request, cutOff) => this.#respond(request, gate, cutOff);
   }
 
+  /** Listens for gRPC. */
+  grpcListener(settings: GrpcSettings): Promise<Listening> {
+    // Options without an edge file are refused.
+    const parts = this.#edge as EdgeParts;
+    return serveGrpc(parts, settings, {
+      openTo: this.isOpen ? LOCAL : undefined,
+      findToken: (token) => this.#tokens.find(token),
+      findName: (names) => this.#tokens.findName(names),
+    });
+  }
+
   /** Takes no new requests, ends the streams, and answers what is under way: what takes longer than `drainMs` is told so. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#tokens.close();
+    this.#edge?.edge.close();
     this.#feeds.close();
     const over = new AbortController();
     const timer = setTimeout(() => over.abort(), this.settings.drainMs);
@@ -161,15 +212,10 @@ export class ServiceCore {
   }
 
   #gate(port: number | undefined, isOpen: boolean, host: string = this.settings.host): Gate {
-    const { allowHosts, allowOrigins } = this.settings;
+    const { allowHosts, allowOrigins, tls } = this.settings;
+    const defaultPort = tls === undefined ? 80 : 443;
     return {
-      guard: new OriginGuard({
-        host,
-        port,
-        defaultPort: this.settings.tls === undefined ? 80 : 443,
-        allowHosts,
-        allowOrigins,
-      }),
+      guard: new OriginGuard({ host, port, defaultPort, allowHosts, allowOrigins }),
       openTo: this.isOpen && isOpen ? LOCAL : undefined,
       isFetch: true,
     };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Holder, type PoolSlot, SharedPool } from "./shared-pool.ts";
+import { type Holder, type PoolSlot, SharedPool } from "./inflight.ts";
 
 /** Takes until it is refused; answers the slots. */
 function all(pool: SharedPool, holder: Holder): PoolSlot[] {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { nextState, RETRY_MS, type TenantState } from "./tenant-state.ts";
+import { nextState, RETRY_MS, type TenantState } from "./tenants.ts";
 
 const T0 = 1_800_000_000_000;
 const unknown: TenantState = { kind: "unknown" };

@@ -8,7 +8,7 @@ export interface TlsFiles {
   readonly key: string;
 }
 
-/** What is in them. */
+/** The texts of the files. */
 interface TlsPair {
   readonly cert: string;
   readonly key: string;
@@ -42,7 +42,7 @@ function readPem(name: string, file: string): string {
 /** How often the files are looked at: certificates are renewed while a service runs. */
 const LOOK_MS = 10_000;
 
-/** Calls back with what is in the files whenever they have changed and belong together; the answer ends that. */
+/** Calls back with the new texts when both files have changed and match. Returns the function that stops it. */
 export function watchTls(files: TlsFiles, onChange: (pair: TlsPair) => void, log: (line: string) => void): () => void {
   let seen = stateOf(files);
   const timer = setInterval(() => {

@@ -2,9 +2,7 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, chownSync, existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { ExistsError, NotFoundError, ValidationError } from "../domain/names/errors.ts";
-import type { TokenEntry } from "./token-entry.ts";
-import { readTokens } from "./token-source.ts";
-import { checkTokens, sha256Of } from "./tokens.ts";
+import { checkTokens, readTokens, sha256Of, type TokenEntry } from "./tokens.ts";
 
 function keepOwner(file: string, beside: string): void {
   const [was, made] = [statSync(file), statSync(beside)];
@@ -66,7 +64,7 @@ export function findEntry(
 }
 
 /**
- * In one step: a service that reads the file sees the old one or the new one. A new file only its owner may read; one that is there
+ * Replaces the file in one step: a service that reads the file sees the old one or the new one. A new file only its owner may read; one that is there
  * stays whose it is, or the service that it was made for could not read it any more.
  */
 function writeTokens(file: string, tokens: readonly TokenEntry[]): void {

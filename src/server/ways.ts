@@ -1,4 +1,4 @@
-import { accessAtInWords, type Ways } from "../domain/names/ways.ts";
+import { accessAtInWords, type Ways } from "../domain/names/shown.ts";
 import { NS } from "./route.ts";
 
 /** For those who read a message in an answer of the service. */
@@ -13,6 +13,7 @@ export const WAYS_OF_ROUTES: Ways = {
   registerNamespace: "POST /v1/namespaces",
   deleteNamespace: `DELETE ${NS}`,
   recoverNamespace: "POST /v1/orphans/{id}/recover",
+  unfreezeNamespace: `POST ${NS}/unfreeze`,
   listOrphans: "GET /v1/orphans",
   resetBucket: `POST ${NS}/reset without limits`,
   ofText: () => "",
@@ -31,6 +32,7 @@ const WAYS_OF_THE_PAGE: Ways = {
   registerNamespace: "Create under Namespaces",
   deleteNamespace: "Remove under Namespaces",
   recoverNamespace: "Recover under Namespaces",
+  unfreezeNamespace: "`zae-limiter namespace unfreeze`",
   listOrphans: "the page Namespaces",
   resetBucket: "Reset of the opened bucket",
   ofText: () => "",

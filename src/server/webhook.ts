@@ -3,9 +3,37 @@ import { readFileSync } from "node:fs";
 import { ValidationError } from "../domain/names/errors.ts";
 import type { ThresholdEvent } from "../ports/events.ts";
 import type { Clock } from "../ports/system.ts";
-import { TenantQueues } from "./tenant-queues.ts";
 
-/** How long to wait before an event is sent again, after each attempt that failed. After the last one it is dropped. */
+/** A queue for each tenant, of which the next is taken in turn: one tenant that has much does not delay the others. */
+class TenantQueues<Item extends { readonly namespace: string }> {
+  readonly #queues = new Map<string, Item[]>();
+
+  push(item: Item): void {
+    const queue = this.#queues.get(item.namespace);
+    if (queue === undefined) this.#queues.set(item.namespace, [item]);
+    else queue.push(item);
+  }
+
+  /** The oldest of the tenant whose turn it is. */
+  shift(): Item | undefined {
+    const [next] = this.#queues;
+    if (next === undefined) return undefined;
+    const [namespace, queue] = next;
+    const item = queue.shift();
+    this.#queues.delete(namespace);
+    if (queue.length > 0) this.#queues.set(namespace, queue);
+    return item;
+  }
+
+  /** Takes all of them out. */
+  clear(): readonly Item[] {
+    const all = [...this.#queues.values()].flat();
+    this.#queues.clear();
+    return all;
+  }
+}
+
+/** Waits after each failed attempt. After the last one the event is dropped. */
 const AGAIN_MS = [5_000, 60_000, 300_000, 1_800_000, 7_200_000] as const;
 
 /** How long one attempt may take. */
@@ -18,7 +46,7 @@ const WAITING_ALL_MAX = 20_000;
 /** Attempts under way at a time. */
 const ATTEMPTS_MAX = 8;
 
-/** That events are dropped for want of room is said at most so often. */
+/** The log mentions events dropped for lack of room at most this often. */
 const SAID_EVERY_MS = 60_000;
 
 /** The receiver wants nothing more. */
@@ -26,13 +54,13 @@ const GONE = 410;
 
 const SECRET_PREFIX = "whsec_";
 
-/** Where events are sent, and by what they are signed. */
+/** The receiver of events, and the secret that signs them. */
 export interface WebhookTarget {
   readonly url: string;
   readonly secretFile: string;
 }
 
-/** What became of an event at the receiver. */
+/** The outcome of an event at the receiver. */
 export type WebhookResult = "delivered" | "failed" | "dropped";
 
 interface WebhookDeps {
@@ -61,7 +89,7 @@ export class Webhook {
   readonly #over = new AbortController();
   readonly #ready = new TenantQueues<Message & { readonly attempt: number }>();
   readonly #attempts = new Set<Promise<void>>();
-  /** How many wait, by namespace. */
+  /** Waiting events, by namespace. */
   readonly #waitingOf = new Map<string, number>();
   #waiting = 0;
   #isGone = false;
@@ -114,7 +142,7 @@ export class Webhook {
   }
 
   async #attempt(message: Message, attempt: number): Promise<void> {
-    // Others may have heard since that nothing more is wanted.
+    // Another attempt may have got a 410 meanwhile.
     if (this.#isGone) return this.#drop(message, undefined);
     const answer = await this.#post(message);
     if (this.#over.signal.aborted) return;
@@ -187,7 +215,7 @@ export class Webhook {
     }
   }
 
-  /** What one tenant is told uses up the room of no other. */
+  /** Events of one tenant do not use up another's room. */
   #hasRoom({ namespace }: Message): boolean {
     return this.#waiting < WAITING_ALL_MAX && (this.#waitingOf.get(namespace) ?? 0) < WAITING_MAX;
   }

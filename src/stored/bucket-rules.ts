@@ -1,11 +1,14 @@
-import { minus } from "../bucket/count.ts";
+import { minus } from "../bucket/integers.ts";
 import type { BucketKey } from "../domain/bucket/bucket-key.ts";
-import { overdrawnOf } from "../domain/bucket/bucket-questions.ts";
+import { resetLimits, type ToppedUp, toppedUp } from "../domain/bucket/bucket-operations.ts";
+import { isIdle, overdrawnOf, shadowedOf, withoutShadowed } from "../domain/bucket/bucket-questions.ts";
 import {
   acrossBoundaries,
   advanced,
   type BucketState,
   bornAs,
+  boundedBy,
+  bringsLimits,
   bucketFor,
   countFrom,
   debitFrom,
@@ -14,72 +17,132 @@ import {
   takeFrom,
   touched,
 } from "../domain/bucket/bucket-state.ts";
-import { giveBack, PLAIN_TICKET, ticketOf } from "../domain/bucket/give-back.ts";
-import type { LimitedBucket, SourcedLimits } from "../domain/bucket/limited-bucket.ts";
-import { type RenewedSlots, renewSlots, slotsOf } from "../domain/bucket/renew-slots.ts";
-import { timeOfEnded, timeOfGivenBack } from "../domain/bucket/slot-time.ts";
+import { giveBack, missingOf, PLAIN_TICKET, type Ticket, ticketOf } from "../domain/bucket/give-back.ts";
+import { slotsOf, timeOfEnded, timeOfGivenBack } from "../domain/bucket/slot-time.ts";
 import type { Amount, CountedAmount } from "../domain/charge/amounts.ts";
-import { countName, type UsageCounter } from "../domain/charge/usage-counters.ts";
-import type { Calendar } from "../domain/limits/calendar.ts";
-import { knowsMore } from "../domain/limits/limit-set.ts";
-import { shadowedOf, withoutShadowed } from "../domain/limits/shadow.ts";
+import { countName, HOUR_MS, type UsageCounter } from "../domain/charge/usage.ts";
+import { type LevelConfig, levelAt } from "../domain/config/config.ts";
+import { changesIn } from "../domain/config/config-versions.ts";
+import { asTotals, TOTAL_RESOURCE } from "../domain/config/totals.ts";
+import {
+  firstEndMs,
+  knowsMore,
+  type LimitedBucket,
+  limitSet,
+  type SetOrigin,
+  type SourcedLimits,
+} from "../domain/limits/limit-set.ts";
+import type { Calendar } from "../domain/limits/schedule.ts";
 import { type BucketTake, type Crossed, crossedBy, withMarks } from "../domain/limits/thresholds.ts";
 import type { Claim, CreditContext, Held, TakenAnswer } from "../ports/bucket-store.ts";
-import type { AppliedWrite } from "../ports/lease-change.ts";
-import type { CurrentLimits } from "./current-limits.ts";
+import type { AppliedWrite } from "../ports/lease-store.ts";
 
 const NONE_SHADOWED: readonly string[] = Object.freeze([]);
 
-/** What a call on buckets goes by. */
+/** The time, the configuration and the settings of the store that a call on buckets goes by. */
 export interface RuleContext {
   readonly nowMs: number;
   readonly calendar: Calendar;
   /** The generation of configuration, as the store has it at this call. */
   readonly generation: number;
-  /** The stored limits of buckets, of that generation; undefined where nobody can have changed them. */
+  /** The stored limits of buckets, of that generation; undefined where they cannot have changed. */
   readonly current: Pick<CurrentLimits, "of"> | undefined;
+  readonly countsUsage: boolean;
+  /** Rows have room for how long slots were held in the hour; absent: that goes to its table with every give-back. */
+  readonly hasRoomForHeld?: true;
 }
 
 /**
- * Who plans a take. A plan was made with the limits of the generation that is compared; those of a lease may have been changed
- * since, and such a change counts from the write on at the earliest.
+ * The limits that a take goes by. Those of `config` are of the generation that is compared; those of a lease may have been changed since, and
+ * such a change counts from the write on at the earliest.
  */
-export type Planner = "plan" | "lease";
+export type LimitsFrom = "config" | "lease";
 
 /** The bucket as it stands for these limits; the same object when nothing was due. */
-export function standing(state: BucketState | undefined, of: SourcedLimits, context: RuleContext): BucketState {
+export function stateFor(state: BucketState | undefined, of: SourcedLimits, context: RuleContext): BucketState {
   const { nowMs, calendar, generation } = context;
-  if (state !== undefined) return bucketFor(state, of, nowMs, calendar);
+  if (state !== undefined) return heldUntilEnd(bucketFor(state, of, nowMs, calendar), of.origin, nowMs);
   // Numbered by the store's generation: what the bucket is made for may be older than a deletion.
-  return bornAs(freshBucket(of.set, of.origin, nowMs, calendar), countFrom(nowMs, generation));
+  const born = bornAs(freshBucket(of.set, of.origin, nowMs, calendar), countFrom(nowMs, generation));
+  return heldUntilEnd(born, of.origin, nowMs);
+}
+
+/**
+ * The bucket as it stands for a take. One by the limits of a lease goes on with them, but does not pass over the end of an override that the
+ * bucket has yet to go through: no later write would find it.
+ */
+export function stateForTake(
+  state: BucketState | undefined,
+  of: LimitedBucket,
+  limitsFrom: LimitsFrom,
+  context: RuleContext,
+): BucketState {
+  const isPassing = limitsFrom === "lease" && passesOverEnd(state, context.nowMs, of);
+  return stateFor(state && (isPassing ? withStoredLimits(state, of.bucket, context) : state), of, context);
+}
+
+/** The bucket with a boundary at the next end of an override: whatever is written to it later stops there, and reads what applies then. */
+function heldUntilEnd(state: BucketState, origin: SetOrigin, nowMs: number): BucketState {
+  const endMs = firstEndMs(origin, nowMs);
+  // Whoever knows fewer changes than the bucket has gone through, as by a clock that is behind, knows of ends that are over.
+  const isOlder = (origin.changeNumber ?? Number.POSITIVE_INFINITY) < (state.origin.changeNumber ?? 0);
+  return endMs === undefined || isOlder ? state : boundedBy(state, endMs);
+}
+
+/**
+ * True if a boundary is over of a bucket that goes by stored limits: an override may have ended there, or behind it, that the bucket has not
+ * gone through.
+ */
+export function mayHavePassedEnd(state: BucketState | undefined, nowMs: number): boolean {
+  return state !== undefined && state.origin.generation !== null && nowMs >= state.validUntilMs;
+}
+
+/**
+ * True of a take by the limits of a lease that may pass over such an end. One that brings limits of a request does not: the stored ones come
+ * back with a request, and with their ends.
+ */
+export function passesOverEnd(state: BucketState | undefined, nowMs: number, of: SourcedLimits): boolean {
+  if (state === undefined || !mayHavePassedEnd(state, nowMs)) return false;
+  return of.origin.generation !== null || !bringsLimits(state, of);
 }
 
 /**
  * The bucket as a write that is no take finds it: after every change of stored limits that it has not met, each from its instant. One that
  * goes by limits of a request stays as it is: stored ones come back with a request.
  */
-export function met(state: BucketState, bucket: BucketKey, context: RuleContext): BucketState {
+export function withStoredLimits(state: BucketState, bucket: BucketKey, context: RuleContext): BucketState {
   const { nowMs, calendar, generation } = context;
-  if (state.origin.generation === null || state.origin.generation === generation) return state;
+  const isRead = state.origin.generation === generation && nowMs < state.validUntilMs;
+  if (state.origin.generation === null || isRead) return state;
   const stored = context.current?.of(bucket, generation, nowMs);
-  return stored !== undefined && knowsMore(stored.origin, state.origin)
-    ? bucketFor(state, stored, nowMs, calendar)
-    : state;
+  if (stored === undefined) return state;
+  const met = knowsMore(stored.origin, state.origin) ? bucketFor(state, stored, nowMs, calendar) : state;
+  return heldUntilEnd(acrossBoundaries(met, nowMs, calendar), stored.origin, nowMs);
 }
 
 /** The bucket as it stands for the limits of a lease, which may be older than the stored ones. */
-export function standingOfLease(state: BucketState | undefined, of: LimitedBucket, context: RuleContext): BucketState {
-  return standing(state && met(state, of.bucket, context), of, context);
+function stateForLease(state: BucketState | undefined, of: LimitedBucket, context: RuleContext): BucketState {
+  return stateFor(state && withStoredLimits(state, of.bucket, context), of, context);
 }
 
 /** The bucket as a write that goes by older limits leaves its epoch: what is changed of limits later counts from it on. */
-export function atWrite(state: BucketState, { nowMs, calendar }: RuleContext): BucketState {
+export function advanceToNow(state: BucketState, { nowMs, calendar }: RuleContext): BucketState {
   return advanced(state, nowMs, calendar);
 }
 
+/** The bucket as a write by the limits of a lease finds it. */
+export function stateAtWrite(state: BucketState | undefined, of: LimitedBucket, context: RuleContext): BucketState {
+  return advanceToNow(stateForLease(state, of, context), context);
+}
+
 /** The bucket as something is given back to it. */
-export function atGiveBack(state: BucketState, bucket: BucketKey, context: RuleContext): BucketState {
-  return acrossBoundaries(met(state, bucket, context), context.nowMs, context.calendar);
+export function stateForGiveBack(
+  state: BucketState,
+  { bucket, origin }: Pick<LimitedBucket, "bucket" | "origin">,
+  context: RuleContext,
+): BucketState {
+  const { nowMs, calendar } = context;
+  return heldUntilEnd(acrossBoundaries(withStoredLimits(state, bucket, context), nowMs, calendar), origin, nowMs);
 }
 
 /** The last claim before this one that is on the same bucket, by its index: each goes by what the earlier one left. -1: there is none. */
@@ -89,21 +152,21 @@ export function earlierOnSame(claims: readonly Claim[], index: number): number {
   return -1;
 }
 
-/** A claim of which is known what it passes by: `take` is what it takes of the other limits. */
-export interface Decided extends Claim {
+/** A claim on limits that may be shadows: `take` has only the amounts of limits that do not let it pass by. */
+export interface SplitClaim extends Claim {
   /** The shadow limits that would have refused it; absent: none. */
   readonly shadowed?: readonly string[];
 }
 
-/** What a claim asks of a bucket that stands for it: the claim itself, unless a shadow would refuse it. */
-export function decided(state: BucketState, claim: Claim, nowMs: number): Decided {
+/** The claim without amounts of shadows that would refuse it; the same object where there are none. */
+export function splitShadows(state: BucketState, claim: Claim, nowMs: number): SplitClaim {
   if (state.plain || claim.bypass) return claim;
   const shadowed = shadowedOf(state, claim.take, nowMs, claim.leavePercent);
   return shadowed.length === 0 ? claim : { ...claim, take: withoutShadowed(claim.take, shadowed), shadowed };
 }
 
-/** What a claim leaves of a bucket that stands for it; undefined where it does not fit. */
-export function taken(state: BucketState, claim: Decided, nowMs: number): BucketState | undefined {
+/** Answers undefined if the claim does not fit. */
+export function subtractClaim(state: BucketState, claim: SplitClaim, nowMs: number): BucketState | undefined {
   const { take, bypass, leavePercent, holdMs } = claim;
   if (bypass) return touched(state);
   const isPlain = leavePercent === undefined && holdMs === undefined;
@@ -111,8 +174,8 @@ export function taken(state: BucketState, claim: Decided, nowMs: number): Bucket
   return after === undefined || after.plain ? after : withMarks({ before: state, after, amounts: take, nowMs });
 }
 
-/** What a debit leaves of a bucket at its write; undefined where it would be too deep. */
-export function debited(
+/** Answers undefined if the debt would be too deep. */
+export function subtractDebit(
   state: BucketState,
   { bypass }: Held,
   amounts: readonly Amount[],
@@ -123,8 +186,8 @@ export function debited(
   return after && withMarks({ before: state, after, amounts, nowMs });
 }
 
-/** What a take or a debit that made this of a bucket has to tell; undefined: nothing. */
-export function toldBy(
+/** The thresholds (`notifyAt`) that a take or a debit has crossed; undefined: none. */
+export function thresholdsCrossed(
   take: Omit<BucketTake, "nowMs">,
   { bucket, bypass }: Pick<Claim, "bucket" | "bypass">,
   { nowMs, calendar }: RuleContext,
@@ -132,23 +195,44 @@ export function toldBy(
   return bypass || take.after.plain ? undefined : crossedBy({ ...take, nowMs }, bucket, calendar);
 }
 
-/** A renewal: what it makes of a bucket, or undefined where what it renews is held no more. */
-export function renewedSlots(
-  state: BucketState,
-  { ticket, holdMs }: Held,
-  amounts: readonly Amount[],
-  nowMs: number,
-): RenewedSlots | undefined {
-  return renewSlots(state, amounts, ticket, { nowMs, holdMs });
-}
-
-/** What a bucket is after amounts were given back to it. */
-export function credited(state: BucketState, held: Held, amounts: readonly Amount[], nowMs: number): BucketState {
+export function addCredit(state: BucketState, held: Held, amounts: readonly Amount[], nowMs: number): BucketState {
   return held.bypass ? state : giveBack(state, amounts, held.ticket, nowMs);
 }
 
+/** What a refund makes of a bucket that stands at the reading, and what it gives back. */
+export function refunded(
+  state: BucketState,
+  amounts: readonly Amount[],
+  { nowMs, calendar }: RuleContext,
+): { readonly state: BucketState; readonly given: readonly Amount[]; readonly ticket: Ticket } {
+  const given = missingOf(state, amounts, nowMs);
+  const ticket = ticketOf(state, given, nowMs, calendar);
+  return { state: giveBack(state, given, ticket, nowMs), given, ticket };
+}
+
+/** A purchase. Where one limit has no room for it, none gains anything. */
+export function topUpState(
+  state: BucketState | undefined,
+  of: LimitedBucket,
+  amounts: readonly Amount[],
+  context: RuleContext,
+): ToppedUp {
+  return toppedUp(stateAtWrite(state, of, context), amounts, context.nowMs, context.calendar);
+}
+
+/** Sets limits to full, all of them when `limits` is undefined. */
+export function resetState(
+  state: BucketState | undefined,
+  of: LimitedBucket,
+  limits: readonly string[] | undefined,
+  context: RuleContext,
+): ToppedUp {
+  const before = stateAtWrite(state, of, context);
+  return { kind: "toppedUp", state: resetLimits(before, limits, context.nowMs, context.calendar), gained: [] };
+}
+
 /** The answer to a claim that left this state. */
-export function takenAnswer(state: BucketState, claim: Decided, context: RuleContext): TakenAnswer {
+export function takenAnswer(state: BucketState, claim: SplitClaim, context: RuleContext): TakenAnswer {
   const { take, bypass, shadowed, holdMs } = claim;
   const ticket = bypass ? PLAIN_TICKET : ticketOf(state, take, context.nowMs, context.calendar, holdMs);
   if (shadowed === undefined) return { kind: "taken", state, ticket, shadowed: NONE_SHADOWED };
@@ -167,12 +251,12 @@ export function debitAnswer(
 }
 
 /**
- * What usage counts of a claim that left this state: its amounts, what passed by a bypass or left a soft limit below zero, and which
- * shadows would have refused it.
+ * Usage counts the amounts of a claim that left this state, those that a bypass let pass, the soft limits that it left below zero, and the
+ * shadows that would have refused it.
  */
-export function countedOfTake(state: BucketState, claim: Decided, nowMs: number): readonly Amount[] {
+export function usageOfTake(state: BucketState, claim: SplitClaim, nowMs: number): readonly Amount[] {
   const { take, bypass, shadowed } = claim;
-  if (bypass) return countedOf(take, bypass);
+  if (bypass) return usageOf(take, bypass);
   const overdrawn = overdrawnOf(state, take, nowMs);
   if (overdrawn.length === 0 && shadowed === undefined) return take;
   return [...take, ...onceEach("overdrafts", overdrawn), ...onceEach("wouldRefuse", shadowed ?? [])];
@@ -183,14 +267,14 @@ function onceEach(counter: UsageCounter, limits: readonly string[]): readonly Am
   return limits.map((limit) => ({ limit: countName(counter, limit), milli: 1000 }));
 }
 
-/** How slots come back that are given back. */
+/** A credit says whether its slots were used, and whether it undoes the whole request. */
 export type SlotsBack = Pick<CreditContext, "undoes" | "slotsUsed">;
 
 /**
- * What usage counts, as negative, of amounts that are given back to a bucket as it stands before. Slots that were used stay counted, and
- * how long they were held comes on top, unless the whole request is undone.
+ * Usage counts these amounts as negative when they are given back to a bucket in this state. Slots that were used stay counted, and the
+ * time that they were held comes on top, unless the whole request is undone.
  */
-export function countedOfCredit(
+export function usageOfCredit(
   state: BucketState | undefined,
   { ticket, bypass }: Held,
   amounts: readonly Amount[],
@@ -198,29 +282,98 @@ export function countedOfCredit(
   nowMs: number,
 ): readonly CountedAmount[] {
   const slots = bypass ? NONE : slotsOf(ticket, amounts);
-  if (slots.length === 0) return countedOf(amounts, bypass);
+  if (slots.length === 0) return usageOf(amounts, bypass);
   const counted = slotsUsed ? amounts.filter((amount) => !slots.includes(amount)) : amounts;
   const times = state === undefined || undoes !== undefined ? NONE : timeOfGivenBack(state, slots, ticket, nowMs);
-  return [...counted, ...heldCounts(times).map(({ limit, milli }) => ({ limit, milli: minus(milli) }))];
+  return [...counted, ...heldUsage(times).map(({ limit, milli }) => ({ limit, milli: minus(milli) }))];
 }
 
 /** Times that slots were held, under the name that usage has for them. */
-export function heldCounts(times: readonly CountedAmount[]): readonly CountedAmount[] {
+export function heldUsage(times: readonly CountedAmount[]): readonly CountedAmount[] {
   return times.length === 0 ? NONE : times.map(({ limit, milli }) => ({ limit: countName("heldMs", limit), milli }));
 }
 
-/** What usage counts of time alone: holds that ended by themselves before a bucket stands as it does. */
-export function countedOfTime(
+/** Usage counts holds that ended by themselves between two states. */
+export function usageOfEnded(
   before: BucketState | undefined,
   after: Pick<BucketState, "epochMs">,
 ): readonly CountedAmount[] {
-  return heldCounts(timeOfEnded(before, after));
+  return heldUsage(timeOfEnded(before, after));
 }
 
 const NONE: readonly Amount[] = Object.freeze([]);
 
-/** What usage counts of amounts that are debited or given back. */
-export function countedOf(amounts: readonly Amount[], bypass: boolean): readonly Amount[] {
+/** Usage counts amounts that passed by a bypass a second time, under a name of their own. */
+export function usageOf(amounts: readonly Amount[], bypass: boolean): readonly Amount[] {
   if (!bypass) return amounts;
   return [...amounts, ...amounts.map(({ limit, milli }) => ({ limit: countName("bypassed", limit), milli }))];
+}
+
+/** A bucket that has been full this long equals a missing one, also for a client whose clock is behind by less. */
+export const IDLE_MS = HOUR_MS;
+
+/**
+ * A bucket may be forgotten if the next one of its name begins as it would go on. One that has not met a change of limits goes by the change
+ * first: it may not be full by that.
+ */
+export function mayForget(state: BucketState, bucket: BucketKey, context: RuleContext): boolean {
+  const isIdleNow = (one: BucketState) => isIdle(one, IDLE_MS, context.nowMs, context.calendar);
+  if (!isIdleNow(state)) return false;
+  const met = withStoredLimits(state, bucket, context);
+  return met === state || isIdleNow(met);
+}
+
+/** The store remembers purchases and resets by their keys for this long. */
+export const OPERATIONS_KEPT_MS = 30 * 24 * HOUR_MS;
+
+/** The last hour that is no longer kept, by its start: usage is kept from the end of its hour on. */
+export function lastHourOverMs(nowMs: number, keepMs: number): number {
+  return nowMs - keepMs - HOUR_MS;
+}
+
+/** The limits of at most this many buckets are remembered. */
+const KNOWN_MAX = 10_000;
+
+/** The stored limits of buckets, for writes that bring none of their own: each is worked out once a generation, and at each end. */
+export class CurrentLimits {
+  readonly #levelOf: (entityId: string, resource: string) => LevelConfig | undefined;
+  readonly #known = new Map<string, KnownLimits>();
+  #generation = 0;
+
+  /** `levelOf` answers undefined where there is no such namespace any more. */
+  constructor(levelOf: (entityId: string, resource: string) => LevelConfig | undefined) {
+    this.#levelOf = levelOf;
+  }
+
+  of({ id, entityId, resource }: BucketKey, generation: number, nowMs: number): SourcedLimits | undefined {
+    if (generation !== this.#generation || this.#known.size >= KNOWN_MAX) this.#known.clear();
+    this.#generation = generation;
+    const known = this.#known.get(id);
+    if (known !== undefined && nowMs < known.untilMs) return known.limits;
+    const level = known === undefined ? this.#levelOf(entityId, resource) : known.level;
+    const now = level && levelAt(level, nowMs);
+    const limits = now && limitsIn(now, resource, generation, nowMs);
+    this.#known.set(id, { level: now, untilMs: now?.next?.atMs ?? Number.POSITIVE_INFINITY, limits });
+    return limits;
+  }
+}
+
+/** Limits as they are until an end. */
+interface KnownLimits {
+  readonly level: LevelConfig | undefined;
+  readonly untilMs: number;
+  readonly limits: SourcedLimits | undefined;
+}
+
+/** The limits of a bucket as a level of configuration has them at a reading of the clock; undefined where its scopes do not go together. */
+export function limitsIn(
+  level: LevelConfig,
+  resource: string,
+  generation: number,
+  nowMs: number,
+): SourcedLimits | undefined {
+  const now = levelAt(level, nowMs);
+  if (now.problem !== undefined) return undefined;
+  const config = resource === TOTAL_RESOURCE ? asTotals(now) : now;
+  return { set: limitSet(config.limits), origin: { asOfMs: nowMs, generation, ...changesIn(config, limitSet) } };
 }

@@ -15,10 +15,14 @@ export function keyAfter(cursor: string | undefined, parts: number): readonly st
   if (cursor === undefined) return undefined;
   const key = cursor.slice(1).split("\n");
   if (cursor[0] === "k" && key.length === parts) return key;
-  throw new ValidationError(
-    "cursor_invalid",
-    `Not a cursor of this list: ${shown(cursor)}; pass the cursor of the previous page.`,
-  );
+  throw cursorInvalid(cursor);
+}
+
+/** The parts of a key that begins with a whole number. */
+export function numberAfter(cursor: string | undefined, parts: number): readonly string[] | undefined {
+  const key = keyAfter(cursor, parts);
+  if (key === undefined || Number.isSafeInteger(Number(key[0]))) return key;
+  throw cursorInvalid(cursor);
 }
 
 /** For lists ordered by one text that is never empty. */
@@ -31,4 +35,11 @@ export function pageOf<Item>(found: readonly Item[], limit: number, cursorOf: (i
   const items = found.slice(0, limit);
   const last = items.at(-1);
   return found.length > limit && last !== undefined ? { items, cursor: cursorOf(last) } : { items };
+}
+
+function cursorInvalid(cursor: string | undefined): ValidationError {
+  return new ValidationError(
+    "cursor_invalid",
+    `Not a cursor of this list: ${shown(cursor)}; pass the cursor of the previous page.`,
+  );
 }

@@ -1,6 +1,7 @@
-import { type Count, minus, plus } from "../bucket/count.ts";
+import { type Count, minus, plus, tokensOfCount } from "../bucket/integers.ts";
 import type { CountedAmount } from "../domain/charge/amounts.ts";
-import { HOUR_MS, hourOf } from "../domain/charge/usage.ts";
+import { countersOf, HOUR_MS, hourOf, type UsageCounts } from "../domain/charge/usage.ts";
+import { readableJson, rowUnreadable } from "./row-damage.ts";
 
 /**
  * Usage of the current hour, carried by the bucket's own row so that a take stays one write; it moves to the table of
@@ -76,7 +77,7 @@ export function countedIn(
   };
 }
 
-/** What the hour holds, for the table; none when nothing was counted. */
+/** The counts of the hour, for the table; none when nothing was counted. */
 export function leaving(open: OpenHour, names: Names): readonly HourCount[] {
   const amounts: CountedAmount[] = [];
   for (let i = 0; i < open.counted.length; i++) {
@@ -110,3 +111,32 @@ function indexOf(names: Names, name: string): number {
   for (let i = 0; i < names.length; i++) if ((names[i] as { name: string }).name === name) return i;
   return -1;
 }
+
+/** The counter that has the number of requests: `#` cannot stand at the beginning of a limit's name. */
+export const REQUESTS_COUNTER = "#requests";
+
+/** Net millitokens by what they count. Sums of many takes pass 2^53. */
+export type Counters = Map<string, bigint>;
+
+export function addAmounts(counters: Counters, { amounts }: HourCount): void {
+  for (const { limit, milli } of amounts) counters.set(limit, (counters.get(limit) ?? 0n) + BigInt(milli));
+}
+
+/** Adds counters as they are stored: `{"rpm":"12000"}`, as text because JSON has no integers beyond 2^53. */
+export function addText(counters: Counters, text: string): void {
+  for (const [limit, milli] of Object.entries(readableJson<Record<string, unknown>>(text, COUNTERS))) {
+    if (typeof milli !== "string" || !/^-?\d+$/.test(milli)) throw rowUnreadable(text, COUNTERS);
+    counters.set(limit, (counters.get(limit) ?? 0n) + BigInt(milli));
+  }
+}
+
+export function textOf(counters: Counters): string {
+  return JSON.stringify(Object.fromEntries(Array.from(counters, ([limit, milli]) => [limit, String(milli)])));
+}
+
+/** The counts of a window, in tokens: what was given back without a lease may be a part of one. */
+export function shownCounters(counters: Counters): UsageCounts {
+  return countersOf(Array.from(counters, ([name, milli]) => [name, tokensOfCount(milli)] as const));
+}
+
+const COUNTERS = { table: "usage", column: "counters", of: "" };

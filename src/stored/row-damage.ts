@@ -1,12 +1,22 @@
-import type { Damage } from "../domain/bucket/item-unreadable.ts";
-import type { CronCheck } from "../domain/limits/calendar.ts";
+import { type Damage, ItemUnreadable } from "../domain/bucket/item-unreadable.ts";
+import { type Operated, operatedOfText } from "../domain/lease/idempotency.ts";
 import type { Limit } from "../domain/limits/limit.ts";
 import { MILLI_MAX, PERIOD_MAX_MS } from "../domain/limits/limit-numbers.ts";
 import { FIELDS_STORED } from "../domain/limits/limit-stored.ts";
+import type { CronCheck } from "../domain/limits/schedule.ts";
 import { VersionError } from "../domain/names/errors.ts";
 import { shown } from "../domain/names/names.ts";
+import type { Operation } from "../ports/bucket-store.ts";
 
-/** What a column holds as JSON; undefined where it is none. */
+/** What an operation did, from the text that is remembered under its key. */
+export function operatedIn(text: unknown, { bucket, idempotencyKey }: Operation): Operated {
+  const operated = operatedOfText(text);
+  if (operated !== undefined) return operated;
+  const damage = { attribute: "amounts", value: text, wants: "a list of limits and millitokens" };
+  throw new ItemUnreadable({ bucket, shard: 0, operation: idempotencyKey }, damage);
+}
+
+/** The JSON of a column; undefined if it has none. */
 export function jsonIn(text: unknown): unknown {
   if (typeof text !== "string") return undefined;
   try {
@@ -16,7 +26,7 @@ export function jsonIn(text: unknown): unknown {
   }
 }
 
-/** The same where nothing else can be; `of`: whose row it is, for the message. */
+/** The JSON of a column that has nothing else; throws where it does. `of`: whose row it is, for the message. */
 export function readableJson<Value>(text: unknown, { table, column, of }: RowColumn): Value {
   const found = jsonIn(text);
   if (found !== undefined && found !== null) return found as Value;
@@ -41,7 +51,7 @@ interface RowColumn {
 
 const SHOWN_MAX = 100;
 
-/** Whether a value is a limit as it is stored: what is worked with has its type and is in its bounds. */
+/** Tells whether a value is a limit as it is stored: its fields have their types and are in their bounds. */
 export function isLimit(value: unknown, calendar: CronCheck): value is Limit {
   if (typeof value !== "object" || value === null) return false;
   const limit = value as Partial<Limit>;

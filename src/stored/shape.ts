@@ -1,15 +1,15 @@
 import type { Terms } from "../bucket/balance.ts";
 import type { BucketState, LimitState } from "../domain/bucket/bucket-state.ts";
 import { NO_SLICES, type Slice } from "../domain/bucket/holds.ts";
-import { countName } from "../domain/charge/usage-counters.ts";
-import type { CronCheck } from "../domain/limits/calendar.ts";
+import { countName } from "../domain/charge/usage.ts";
 import type { QuotaMarks } from "../domain/limits/kinds/kind.ts";
 import { rulesOf } from "../domain/limits/kinds/table.ts";
-import { type Limit, termsOf } from "../domain/limits/limit.ts";
+import { isHard, type Limit, termsOf } from "../domain/limits/limit.ts";
 import { limitSet } from "../domain/limits/limit-set.ts";
+import type { CronCheck } from "../domain/limits/schedule.ts";
 import { isLimit, isWhole, jsonIn } from "./row-damage.ts";
 
-/** What of a bucket changes only with its limits, or at a boundary of theirs: shared by all buckets that have the same. */
+/** The part of a bucket that changes only with its limits, or at a boundary of theirs. All buckets that have the same share it. */
 export interface Shape {
   /**
    * As it is stored: `[signature, limit, ...]`. A limit is `[name, capacity, refillAmount, refillPeriodMs, configured]` when
@@ -32,7 +32,7 @@ export interface Shape {
     readonly isQuota: boolean;
     /** It counts how many are at once: what is held is part of its level. */
     readonly holdsSlots: boolean;
-    /** Of one that did so before: what is still held, until it ends. */
+    /** The slots that are still held of a limit that counted how many are at once before, until they end. */
     readonly slices: readonly Slice[];
     readonly rememberUntilMs: number;
     readonly resetsBefore: number;
@@ -40,19 +40,19 @@ export interface Shape {
     readonly countedFromMilli: number | undefined;
     /** It has `notifyAt`: what was told of it changes with takes, and stands beside its level. */
     readonly isTelling: boolean;
-    /** Of one that is not telling: the highest percentage that was told of it in this period. 0: none. */
+    /** The highest percentage that was told in this period, if the limit is not telling. 0: none. */
     readonly told: number;
   }[];
-  /** What usage counts of them: each by its name, then of each that has slots how long they were held. */
+  /** The names of their counts: each by its own, then for each that has slots how long they were held. */
   readonly counts: readonly { readonly name: string }[];
-  /** How many of them are quotas. */
   readonly quotaCount: number;
-  /** Which of them are shadows, by their places. */
+  /** The places of those that are shadows. */
   readonly shadows: readonly number[];
-  /** How many of them count how many are at once. */
+  /** The number of those that count how many are at once. */
   readonly slotsCount: number;
-  /** How many of them are telling. */
   readonly tellingCount: number;
+  /** Every limit is hard and drips, or is a quota by the calendar, and no slots are held of any: takes of one reading may be summed. */
+  readonly isSummable: boolean;
 }
 
 type LimitRow = readonly [name: string | Limit, number, number, number, configured: 0 | 1, ...past: readonly number[]];
@@ -183,8 +183,23 @@ function parsed(text: string, [head, ...rows]: Rows): Shape {
   const held = limits.flatMap(({ name, holdsSlots }) => (holdsSlots ? [{ name: countName("heldMs", name) }] : []));
   const counts = [...limits.map(({ name }) => ({ name })), ...held];
   const shown = signature === 0 ? signatureOf(limits) : signature;
+  const isSummable = limits.every(
+    ({ limit, holdsSlots, slices }) =>
+      isHard(limit) && !holdsSlots && slices.length === 0 && !rulesOf(limit).opensWindow,
+  );
   const shadows = limits.flatMap(({ limit }, i) => (limit.shadow ? [i] : []));
-  return { text, signature: shown, changeNumber, limits, counts, quotaCount, slotsCount, tellingCount, shadows };
+  return {
+    text,
+    signature: shown,
+    changeNumber,
+    limits,
+    counts,
+    quotaCount,
+    slotsCount,
+    tellingCount,
+    isSummable,
+    shadows,
+  };
 }
 
 /** The marks of a quota as its numbers say them, and its shape. */

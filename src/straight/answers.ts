@@ -1,23 +1,23 @@
+import { withoutShadowed } from "../domain/bucket/bucket-questions.ts";
 import type { BucketState } from "../domain/bucket/bucket-state.ts";
 import { type Damage, ItemUnreadable } from "../domain/bucket/item-unreadable.ts";
 import type { Amount } from "../domain/charge/amounts.ts";
 import { keyInProgress } from "../domain/lease/idempotency.ts";
-import type { Calendar } from "../domain/limits/calendar.ts";
-import { withoutShadowed } from "../domain/limits/shadow.ts";
+import type { Calendar } from "../domain/limits/schedule.ts";
 import type { BatchReply, ClaimLevels, RequestReply, SeenRow } from "../ports/batch-store.ts";
 import type { Answer, Claim, RenewReply, TakeReply, WriteReply } from "../ports/bucket-store.ts";
-import { type BucketRecord, brought, type RecordContext } from "../stored/bucket-record.ts";
-import { countedOfTake, type Decided, debitAnswer, takenAnswer } from "../stored/bucket-rules.ts";
+import { type BucketRecord, recordFor } from "../stored/bucket-record.ts";
+import { debitAnswer, type RuleContext, type SplitClaim, takenAnswer, usageOfTake } from "../stored/bucket-rules.ts";
+import { REQUESTS_COUNTER } from "../stored/open-hour.ts";
 import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
-import { REQUESTS_COUNTER } from "../stored/usage-counters.ts";
-import type { BatchDraft, DraftBucket } from "./draft.ts";
-import type { KnownRows } from "./known-rows.ts";
+import type { BatchDraft, DraftBucket, KnownRows } from "./draft.ts";
 import { type Call, type Part, partsOf } from "./requests.ts";
 import { recordOf, type SignatureOf, shadowedAt, withLevels } from "./row-codec.ts";
 import { formFrom, formOf } from "./row-form.ts";
 import { renewalOf } from "./slot-moves.ts";
 
-export type Reply = TakeReply | WriteReply | RenewReply;
+/** `ended`: the end of an override has to be met first. */
+export type Reply = TakeReply | WriteReply | RenewReply | "ended";
 
 type Done = Extract<BatchReply, { readonly kind: "done" }>;
 
@@ -71,13 +71,13 @@ function recordOfSeen(
   return recordOf(form, row, calendar) ?? { ...LEVEL_DAMAGE, value: row.tokensMilli };
 }
 
-/** What a call is answered; `again`: it has to be sent once more. */
+/** The answer to a call; `again`: it has to be sent once more. */
 export function answerOf(
   call: Call,
   reply: RequestReply,
   rows: RowsAfter,
   draft: BatchDraft,
-  context: RecordContext,
+  context: RuleContext,
 ): Reply | "again" | "clock" {
   const parts = partsOf(call);
   switch (reply.kind) {
@@ -105,7 +105,7 @@ export function answerOf(
   }
   const states = parts.map((part, i) => {
     const levels = reply.claims[i];
-    const record = rows.of(part) ?? draft.bucketOf(part.of.bucket.id).ready ?? brought(undefined, part.of, context);
+    const record = rows.of(part) ?? draft.bucketOf(part.of.bucket.id).ready ?? recordFor(undefined, part.of, context);
     if (levels === null || levels === undefined) return record.state;
     return withLevels(record, levels.tokensMilli, levels.windows, levels.validUntilMs);
   });
@@ -119,8 +119,8 @@ export function answerOf(
   });
 }
 
-/** The claim without what it passed by. */
-function passing(state: BucketState, claim: Claim, levels: ClaimLevels | null | undefined): Decided {
+/** The claim without the shadows that it passed by. */
+function passing(state: BucketState, claim: Claim, levels: ClaimLevels | null | undefined): SplitClaim {
   if (levels?.shadowed === undefined) return claim;
   const passed = shadowedAt(state, levels);
   // In the order of what was asked, as on every store; the row has them in that of its limits.
@@ -128,22 +128,22 @@ function passing(state: BucketState, claim: Claim, levels: ClaimLevels | null | 
   return { ...claim, take: withoutShadowed(claim.take, shadowed), shadowed };
 }
 
-/** What usage has counted of a take beside its amounts, the other way round. */
-export function undoneOf(state: BucketState, claim: Decided, nowMs: number): readonly Amount[] {
-  const beside = countedOfTake(state, { ...claim, take: claim.bypass ? [] : claim.take }, nowMs).filter(
+/** The counts of a take beside its amounts, the other way round. */
+export function undoneOf(state: BucketState, claim: SplitClaim, nowMs: number): readonly Amount[] {
+  const beside = usageOfTake(state, { ...claim, take: claim.bypass ? [] : claim.take }, nowMs).filter(
     ({ limit }) => !claim.take.some((one) => one.limit === limit),
   );
   return [{ limit: REQUESTS_COUNTER, milli: -1 }, ...beside.map(({ limit, milli }) => ({ limit, milli: -milli }))];
 }
 
 /** The answer to a call that others were always faster than. */
-export function contended(call: Call, rowOf: (id: string) => BucketRecord | undefined, context: RecordContext): Reply {
+export function contended(call: Call, rowOf: (id: string) => BucketRecord | undefined, context: RuleContext): Reply {
   if (call.kind !== "take") {
     return { kind: "unavailable", applied: "no", cause: new Error("Other processes kept changing this bucket.") };
   }
   return call.claims.map((claim) => ({
     kind: "contended",
-    state: brought(rowOf(claim.bucket.id), claim, context).state,
+    state: recordFor(rowOf(claim.bucket.id), claim, context).state,
   }));
 }
 

@@ -3,6 +3,7 @@ import { seeds } from "../../test/depth.ts";
 import { StraightStore } from "../../test/kit/straight-store.ts";
 import { madeAnew } from "../../test/straight/made-anew.ts";
 import { bucketsOn, sameAsMemory } from "../../test/straight/same-as-memory.ts";
+import { unseenEnd } from "../../test/straight/unseen-end.ts";
 import { SeededRandom } from "../testing/random.ts";
 
 for (const seed of seeds(6, 40)) {
@@ -21,4 +22,11 @@ test("what a process remembers of a forgotten bucket does not fill the one that 
   const random = new SeededRandom(1);
   const open = () => bucketsOn(store, random, { coalesce: true });
   await madeAnew(store, [open(), open()]);
+});
+
+test("a lease finds the end of an override that another process has brought to its bucket", async () => {
+  const store = new StraightStore(() => 0);
+  store.generations.set("default", 1);
+  const random = new SeededRandom(1);
+  await unseenEnd((onRead) => bucketsOn(store, random, { coalesce: true, onRead }));
 });

@@ -1,16 +1,18 @@
 import type { BucketKey } from "../domain/bucket/bucket-key.ts";
+import type { ToppedUp } from "../domain/bucket/bucket-operations.ts";
+import { withoutShadowed } from "../domain/bucket/bucket-questions.ts";
 import type { BucketState } from "../domain/bucket/bucket-state.ts";
+import { PLAIN_TICKET, unreturnedOf } from "../domain/bucket/give-back.ts";
 import { ItemUnreadable } from "../domain/bucket/item-unreadable.ts";
-import type { SourcedLimits } from "../domain/bucket/limited-bucket.ts";
-import type { Amount } from "../domain/charge/amounts.ts";
+import { type Amount, aboveZero, milliOf } from "../domain/charge/amounts.ts";
 import { namespaceNotActive } from "../domain/config/namespace.ts";
-import { operatedOfText, operatedText } from "../domain/lease/stored-amounts.ts";
+import { operatedText } from "../domain/lease/idempotency.ts";
 import { MILLI_MAX } from "../domain/limits/limit-numbers.ts";
-import { knowsMore, type SetOrigin } from "../domain/limits/limit-set.ts";
-import { withoutShadowed } from "../domain/limits/shadow.ts";
+import { knowsMore, type LimitedBucket, type SetOrigin, type SourcedLimits } from "../domain/limits/limit-set.ts";
 import type { Crossed } from "../domain/limits/thresholds.ts";
-import { ConflictError } from "../domain/names/errors.ts";
+import { ConflictError, RateLimiterUnavailable } from "../domain/names/errors.ts";
 import type { Page, PageRequest } from "../domain/names/paging.ts";
+import type { VersionedRow } from "../ports/batch-store.ts";
 import type {
   Answer,
   BucketOwner,
@@ -22,20 +24,26 @@ import type {
   ListedBucket,
   Operation,
   OperationReply,
+  Refunded,
   RenewReply,
   TakeContext,
   TakeReply,
   WriteReply,
 } from "../ports/bucket-store.ts";
+import { type BucketRecord, recordAfter } from "../stored/bucket-record.ts";
 import {
-  type BucketRecord,
-  type OperatedRecord,
-  type RecordContext,
-  resetRecord,
-  toppedUpRecord,
-} from "../stored/bucket-record.ts";
-import { limitsIn } from "../stored/current-limits.ts";
-import { OPERATIONS_KEPT_MS } from "../stored/keeping.ts";
+  limitsIn,
+  mayHavePassedEnd,
+  OPERATIONS_KEPT_MS,
+  passesOverEnd,
+  type RuleContext,
+  refunded,
+  resetState,
+  stateForGiveBack,
+  topUpState,
+} from "../stored/bucket-rules.ts";
+import { ANY_PLAN } from "../stored/config-keys.ts";
+import { operatedIn } from "../stored/row-damage.ts";
 import type { Reply } from "./answers.ts";
 import type { Lane, LaneParts, LaneScope } from "./lane.ts";
 import { StraightMarks } from "./marks.ts";
@@ -50,7 +58,7 @@ export class StraightBuckets implements BucketStore {
   readonly #requireOpen: () => void;
   readonly #marks: StraightMarks;
   /** Up to which generation buckets have met changes by writes that were no requests. */
-  readonly #met = new Map<string, number>();
+  readonly #met = new Map<string, Met>();
 
   constructor(scope: LaneScope, parts: LaneParts, lanes: readonly Lane[], requireOpen: () => void, id: string) {
     const { store, calendar, clock } = parts;
@@ -63,11 +71,28 @@ export class StraightBuckets implements BucketStore {
   }
 
   async take(claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
-    const { generation, lease } = context;
-    const by = generation === undefined ? "lease" : "plan";
-    const reply = (await this.#submit({ kind: "take", claims, by, generation, lease }, context)) as TakeReply;
+    const { generation, goesBy, limitsOf, lease } = context;
+    const limitsFrom = generation === undefined ? "lease" : (limitsOf ?? "config");
+    const names = goesBy === undefined ? [] : goesBy();
+    const call = { kind: "take", claims, limitsFrom, generation, goesBy: names, lease } as const;
+    const mayHaveEnded = (claim: Claim) =>
+      limitsFrom === "lease" && this.#mayHaveEnded(claim, context.nowMs, passesOverEnd);
+    let reply: TakeReply | "ended" = "ended";
+    for (let meetings = 0; reply === "ended"; meetings++) {
+      for (const claim of claims.filter(mayHaveEnded)) await this.#meetEnd(claim, context);
+      const mayBeEnded = meetings < READS_MAX && claims.some((claim) => !this.#knowsEnds(claim));
+      reply = (await this.#submit({ ...call, mayBeEnded }, context)) as TakeReply | "ended";
+    }
     if (reply !== "stale") this.#looked(claims, reply, context.nowMs);
     return reply;
+  }
+
+  /**
+   * A lease goes on by its limits beyond the end of an override, but does not pass over it: no later write would find it. Nothing is given
+   * back, which does not make a bucket that is not there.
+   */
+  async #meetEnd(claim: Claim, context: CallContext): Promise<void> {
+    await this.credit({ ...claim, ticket: PLAIN_TICKET }, [], context);
   }
 
   #looked(claims: readonly Claim[], answers: readonly Answer[], nowMs: number): void {
@@ -107,7 +132,7 @@ export class StraightBuckets implements BucketStore {
     for (let given = 0; ; given++) {
       const share = left.map(({ limit, milli }) => ({ limit, milli: Math.min(milli, MILLI_MAX) }));
       const reply = await this.#credit(held, share, context);
-      // What was given already must not be given again.
+      // The shares that were given back already must not be given back again.
       if (reply.kind === "unavailable" && given > 0) return { ...reply, applied: "unknown" };
       left = left.map(({ limit, milli }) => ({ limit, milli: Math.max(0, milli - MILLI_MAX) }));
       if (reply.kind === "unavailable" || left.every(({ milli }) => milli === 0)) return reply;
@@ -119,23 +144,55 @@ export class StraightBuckets implements BucketStore {
     return (await this.#submitMet(call, context)) as WriteReply;
   }
 
+  /**
+   * The row is read first, and what it has no room for is left out. The server gives back without a bound: if somebody else has filled the
+   * row since, or brought other limits to it, that came to nothing, and usage counts it again.
+   */
+  async refund(of: Refunded, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
+    this.#requireOpen();
+    const { store, calendar } = this.#parts;
+    const { nowMs } = context;
+    let row: VersionedRow | undefined;
+    try {
+      [row] = await store.read(this.#scope.namespaceId, [of.bucket]);
+    } catch (cause) {
+      if (!(cause instanceof RateLimiterUnavailable)) throw cause;
+      return { kind: "unavailable", applied: "no", cause };
+    }
+    if (row === undefined) return { kind: "gone" };
+    const { state } = recordOfRow(row, of.bucket, calendar);
+    // By the origin of the row, so that the write meets the changes that the row has not met: what is missing is decided after those.
+    const plain: Held = { ...of, origin: state.origin, ticket: PLAIN_TICKET, bypass: false };
+    const generation = this.#scope.config.generation() ?? 0;
+    const isMet = this.#metBy(plain) === generation && nowMs < state.validUntilMs;
+    const stored = isMet ? undefined : await this.#storedOf(of.bucket, generation, nowMs);
+    const current = stored && { of: () => stored };
+    const rules = { nowMs, calendar, generation, countsUsage: false, current };
+    const standing = stateForGiveBack(state, plain, rules);
+    const { given, ticket } = refunded(standing, amounts, rules);
+    if (given.length === 0) return { kind: "applied", state: standing, given };
+    const held = { ...plain, ticket };
+    const reply = await this.credit(held, given, context);
+    if (reply.kind !== "applied") return reply;
+    const over = unreturnedOf(reply.state, given, ticket, nowMs);
+    if (over.length === 0) return { ...reply, given };
+    await this.#submitMet({ kind: "credit", held, amounts: [], slots: {}, undone: over }, context);
+    const kept = given.map(({ limit, milli }) => ({ limit, milli: milli - milliOf(over, limit) }));
+    return { ...reply, given: aboveZero(kept) };
+  }
+
   async renew(held: Held, amounts: readonly Amount[], context: CallContext): Promise<RenewReply> {
     return (await this.#submitMet({ kind: "renew", held, amounts }, context)) as RenewReply;
   }
 
   topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
-    return this.#operate(
-      operation,
-      (record, context) => toppedUpRecord(record, operation, amounts, context),
-      "readable",
-    );
+    return this.#operate(operation, "readable", (state, context) => topUpState(state, operation, amounts, context));
   }
 
   reset(operation: Operation, limits: readonly string[] | undefined): Promise<OperationReply> {
-    const work = (record: BucketRecord | undefined, context: RecordContext) =>
-      resetRecord(record, operation, limits, context);
-    // Of everything: then it does not matter what it held, nor whether that can be read.
-    return this.#operate(operation, work, limits === undefined ? "replaced" : "readable");
+    // A reset of everything does not depend on what the bucket held, nor on whether that can be read.
+    const needs = limits === undefined ? "replaced" : "readable";
+    return this.#operate(operation, needs, (state, context) => resetState(state, operation, limits, context));
   }
 
   async read(keys: readonly BucketKey[]): Promise<readonly (BucketState | undefined)[]> {
@@ -167,21 +224,28 @@ export class StraightBuckets implements BucketStore {
   async #submitMet(call: UnmetCall, context: CallContext): Promise<Reply> {
     this.#requireOpen();
     const { waiting } = this.#parts;
+    const { config } = this.#scope;
     const untilMs = waiting.steadyMs() + context.timeoutMs;
     let stored: SourcedLimits | undefined;
     let generation = this.#metBy(call.held);
+    if (generation !== undefined && this.#mayHaveEnded(call.held, context.nowMs, mayHavePassedEnd)) {
+      stored = await this.#storedOf(call.held.bucket, generation, context.nowMs);
+    }
+    const mayBeEnded = !this.#knowsEnds(call.held);
     for (let reads = 0; ; reads++) {
       const left = { ...context, timeoutMs: Math.max(1, untilMs - waiting.steadyMs()) };
       // Answered in as many steps as a take: what was one batch is heard in its order.
-      const reply = await this.#laneOf(call).submit(this.#scope, { ...call, generation, stored }, left);
+      const reply = await this.#laneOf(call).submit(this.#scope, { ...call, generation, stored, mayBeEnded }, left);
       if (reply !== "stale") {
-        if (stored !== undefined && generation !== undefined) this.#noteMet(call.held, stored, generation);
+        if (stored !== undefined && generation !== undefined) {
+          this.#noteMet(call.held, stored, { generation, atMs: context.nowMs });
+        }
         return reply;
       }
       // It is read after the number: a change in between is found once more, and met already.
-      generation = this.#scope.generation();
+      generation = config.generation() ?? 0;
       stored = await this.#storedOf(call.held.bucket, generation, context.nowMs);
-      // Where that cannot be told, or is always overtaken, the write goes by what the bucket has and what was read last.
+      // If that cannot be told, or is always overtaken, the write goes by what the bucket has and what was read last.
       if (stored === undefined || reads === READS_MAX) generation = undefined;
     }
   }
@@ -192,25 +256,46 @@ export class StraightBuckets implements BucketStore {
     nowMs: number,
   ): Promise<SourcedLimits | undefined> {
     try {
-      return limitsIn(await this.#scope.resolve(entityId, resource), resource, generation, nowMs);
+      return limitsIn(await this.#scope.config.resolve(entityId, resource), resource, generation, nowMs);
     } catch {
       return undefined;
     }
   }
 
   /** Up to which generation a bucket is known to have met changes; undefined where it goes by limits of a request, as far as is known. */
-  #metBy({ bucket: { id }, origin, bypass }: Held): number | undefined {
-    const generations = [origin.generation, this.#originOf(id)?.generation, this.#met.get(id)];
+  #metBy({ bucket: { id, entityId, resource }, origin }: Held): number | undefined {
+    const generations = [origin.generation, this.#originOf(id)?.generation, this.#met.get(id)?.generation];
     const known = generations.filter((one) => typeof one === "number");
-    return bypass || known.length === 0 ? undefined : Math.max(...known);
+    if (known.length === 0) return undefined;
+    const { config } = this.#scope;
+    const met = Math.max(...known);
+    // Changes that did not touch the bucket have been met.
+    return config.isUnchanged?.({ entityId, resource, planId: ANY_PLAN }, met) ? config.generation() : met;
   }
 
   /** A bucket that a debit has made goes by the limits of its lease: it has met nothing yet. */
-  #noteMet({ bucket: { id } }: Held, stored: SourcedLimits, generation: number): void {
+  #noteMet({ bucket: { id } }: Held, stored: SourcedLimits, met: Met): void {
     const origin = this.#originOf(id);
     if (origin === undefined || (origin.generation !== null && knowsMore(stored.origin, origin))) return;
     if (this.#met.size >= MET_MAX) this.#met.clear();
-    this.#met.set(id, generation);
+    this.#met.set(id, met);
+  }
+
+  /** An override may have ended that the bucket has not met: the generation does not say so. */
+  #mayHaveEnded(of: LimitedBucket, nowMs: number, hasPassed: typeof passesOverEnd): boolean {
+    const { id } = of.bucket;
+    const metMs = this.#met.get(id)?.atMs ?? Number.NEGATIVE_INFINITY;
+    if (of.origin.ends?.some(({ atMs }) => atMs <= nowMs && atMs > metMs)) return true;
+    const state = this.#scope.known.get(id)?.record.state;
+    return hasPassed(state, nowMs, of) && !this.#knowsEnds(of);
+  }
+
+  /** The ends that a request has read are all there are: nothing of its limits was changed since. */
+  #knowsEnds({ bucket: { entityId, resource }, origin: { changes, generation } }: LimitedBucket): boolean {
+    if (changes === undefined || generation === null) return false;
+    const { config } = this.#scope;
+    if (generation === config.generation()) return true;
+    return config.isUnchanged?.({ entityId, resource, planId: ANY_PLAN }, generation) === true;
   }
 
   #originOf(id: string): SetOrigin | undefined {
@@ -232,8 +317,8 @@ export class StraightBuckets implements BucketStore {
 
   async #operate(
     operation: Operation,
-    work: (record: BucketRecord | undefined, context: RecordContext) => OperatedRecord,
     needs: "readable" | "replaced",
+    work: (state: BucketState | undefined, context: RuleContext) => ToppedUp,
   ): Promise<OperationReply> {
     this.#requireOpen();
     const { store, calendar, countsUsage, signatureOf } = this.#parts;
@@ -242,19 +327,26 @@ export class StraightBuckets implements BucketStore {
     const key = { namespaceId, bucket, idempotencyKey, forgottenMs: nowMs - OPERATIONS_KEPT_MS };
     for (let tries = 0; tries < OPERATIONS_TRIED_MAX; tries++) {
       const known = await store.operated(key);
-      if (known !== undefined) return repeated(known, operation);
+      if (known !== undefined) return { kind: "done", repeated: true, ...operatedIn(known, operation) };
       const [row] = await store.read(namespaceId, [bucket]);
       const record = row === undefined ? undefined : readable(() => recordOfRow(row, bucket, calendar), needs);
-      const context = { nowMs, calendar, generation: this.#scope.generation(), countsUsage, current: undefined };
-      const operated = work(record, context);
+      const context = {
+        nowMs,
+        calendar,
+        generation: this.#scope.config.generation() ?? 0,
+        countsUsage,
+        current: undefined,
+      };
+      const operated = work(record?.state, context);
       if (operated.kind === "tooLarge") return operated;
-      const { amounts, record: next } = operated;
+      const { gained: amounts, state } = operated;
+      const next = recordAfter(record, state, undefined, context);
       const brought = { version: row?.version ?? 0, row: rowOf(next, signatureOf), left: next.left };
       const amountsText = operatedText({ asks: operation.asks, amounts });
       const reply = await store.operate({ ...key, nowMs, amountsText, event, brought });
       if (reply.kind === "done") return { kind: "done", repeated: false, amounts };
       if (reply.kind === "namespaceGone") throw namespaceNotActive(namespaceId);
-      if (reply.kind === "known") return repeated(reply.amountsText, operation);
+      if (reply.kind === "known") return { kind: "done", repeated: true, ...operatedIn(reply.amountsText, operation) };
     }
     throw new ConflictError(
       "contended",
@@ -263,15 +355,21 @@ export class StraightBuckets implements BucketStore {
   }
 }
 
-/** Of so many buckets it is remembered what they have met. */
+/** A process remembers of at most this many buckets what they have met. */
 const MET_MAX = 10_000;
 
-/** As often configuration is read again for one write. */
+/** A bucket has met the changes up to a generation, and the ends up to an instant. */
+interface Met {
+  readonly generation: number;
+  readonly atMs: number;
+}
+
+/** Configuration is read again this often for one write. */
 const READS_MAX = 4;
 
 /** A call before it is known what its bucket has met. */
 type UnmetCall = WithoutMet<HeldCall>;
-type WithoutMet<One> = One extends unknown ? Omit<One, "generation" | "stored"> : never;
+type WithoutMet<One> = One extends unknown ? Omit<One, "generation" | "stored" | "mayBeEnded"> : never;
 
 /** A hot bucket is written a thousand times a second; a read and a write of it take milliseconds. */
 const OPERATIONS_TRIED_MAX = 200;
@@ -283,11 +381,4 @@ function readable(read: () => BucketRecord, needs: "readable" | "replaced"): Buc
     if (needs === "replaced" && error instanceof ItemUnreadable) return undefined;
     throw error;
   }
-}
-
-function repeated(text: string, { bucket, idempotencyKey }: Operation): OperationReply {
-  const operated = operatedOfText(text);
-  if (operated !== undefined) return { kind: "done", repeated: true, ...operated };
-  const damage = { attribute: "amounts", value: text, wants: "a list of limits and millitokens" };
-  throw new ItemUnreadable({ bucket, shard: 0, operation: idempotencyKey }, damage);
 }

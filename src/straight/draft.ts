@@ -1,10 +1,52 @@
 import type { BucketKey } from "../domain/bucket/bucket-key.ts";
 import type { Batch, BatchBucket, BatchRequest } from "../ports/batch-store.ts";
-import { type BucketRecord, brought, type RecordContext } from "../stored/bucket-record.ts";
-import type { KnownRow } from "./known-rows.ts";
+import { type BucketRecord, recordFor } from "../stored/bucket-record.ts";
+import type { RuleContext } from "../stored/bucket-rules.ts";
+import { ANY_PLAN } from "../stored/config-keys.ts";
 import { type Call, claimOf, type Part, partsOf, readyFor } from "./requests.ts";
 import { rowOf, type SignatureOf } from "./row-codec.ts";
 import { formOf, type RowForm } from "./row-form.ts";
+
+/** A row as this process last saw it. */
+interface KnownRow {
+  readonly version: number;
+  readonly record: BucketRecord;
+}
+
+/**
+ * The rows of one namespace as they were last seen. They may be older than the store's: a request that goes by an old one is answered
+ * `again`. What is not known is taken not to be there.
+ */
+export class KnownRows {
+  readonly #max: number;
+  #rows = new Map<string, KnownRow>();
+  #older = new Map<string, KnownRow>();
+
+  /** `max`: so many are meant to be in use at once; of those that were not used for longest, up to as many more are kept. */
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  get(id: string): KnownRow | undefined {
+    const row = this.#rows.get(id);
+    if (row !== undefined) return row;
+    const older = this.#older.get(id);
+    if (older !== undefined) this.set(id, older);
+    return older;
+  }
+
+  set(id: string, row: KnownRow): void {
+    this.#rows.set(id, row);
+    if (this.#rows.size < this.#max) return;
+    this.#older = this.#rows;
+    this.#rows = new Map();
+  }
+
+  forget(id: string): void {
+    this.#rows.delete(id);
+    this.#older.delete(id);
+  }
+}
 
 /** A bucket of a batch: the row as it is known, and as the first request of the batch wants it. */
 export interface DraftBucket {
@@ -15,8 +57,15 @@ export interface DraftBucket {
   ready: BucketRecord | undefined;
   /** The request that it is ready for, by its place in the batch. */
   request: number;
-  /** What credits expect of a row that is not known. */
+  /** Credits expect this form of a row that is not known. */
   guessed: RowForm | undefined;
+}
+
+/** The plan of the entity is not known of amounts that are held. */
+const HELD_GOES_BY: readonly string[] = [ANY_PLAN];
+
+function goesBy(call: Call): readonly string[] {
+  return call.kind === "take" ? call.goesBy : HELD_GOES_BY;
 }
 
 const REQUESTS_MAX = 64;
@@ -28,6 +77,7 @@ export class BatchDraft {
   readonly #signatureOf: SignatureOf;
   readonly #buckets = new Map<string, DraftBucket>();
   readonly #requests: BatchRequest[] = [];
+  readonly #goesBy = new Set<string>();
 
   constructor(knownOf: (id: string) => KnownRow | undefined, signatureOf: SignatureOf) {
     this.#knownOf = knownOf;
@@ -36,21 +86,23 @@ export class BatchDraft {
 
   /**
    * Adds a call, if it may be done in one transaction with those before it: rows are brought before the first of them, so one that
-   * wants a row otherwise waits for the next batch.
+   * wants a row otherwise waits for the next batch. Where the first call wants one row in several ways, the last of them is brought.
    */
-  add(call: Call, context: RecordContext): boolean {
-    if (this.#requests.length >= REQUESTS_MAX) return false;
+  add(call: Call, context: RuleContext): boolean {
+    const request = this.#requests.length;
+    if (request >= REQUESTS_MAX) return false;
     const parts = partsOf(call);
     const slots = new Map<string, DraftBucket>();
     for (const part of parts) {
       const slot = this.#slot(part, slots);
       const ready = readyFor(slot.ready ?? slot.known?.record, call.kind, part, context);
-      const isSettled = slot.ready !== undefined;
-      if (isSettled && ready !== slot.ready) return this.#requests.length === 0 ? this.#first(call, context) : false;
-      slots.set(part.of.bucket.id, isSettled ? slot : { ...slot, ready, request: this.#requests.length });
+      const isSettled = slot.ready !== undefined && request > 0;
+      if (isSettled && ready !== slot.ready) return false;
+      slots.set(part.of.bucket.id, isSettled ? slot : { ...slot, ready, request });
     }
-    if (this.#requests.length > 0 && this.#buckets.size + slots.size > BUCKETS_MAX) return false;
+    if (request > 0 && this.#buckets.size + slots.size > BUCKETS_MAX) return false;
     this.#keep(slots);
+    if (call.generation !== undefined) for (const name of goesBy(call)) this.#goesBy.add(name);
     this.#requests.push(this.#request(call, parts, context));
     return true;
   }
@@ -70,23 +122,7 @@ export class BatchDraft {
       const row = rowOf(ready, this.#signatureOf);
       return { key, brought: { version: known?.version ?? 0, row, left: ready.left, request } };
     });
-    return { ...head, buckets, requests: this.#requests };
-  }
-
-  // A call whose own claims want one row in several ways: the last of them says how it is brought.
-  #first(call: Call, context: RecordContext): boolean {
-    const parts = partsOf(call);
-    const slots = new Map<string, DraftBucket>();
-    for (const part of parts) {
-      const slot = this.#slot(part, slots);
-      slots.set(part.of.bucket.id, {
-        ...slot,
-        ready: readyFor(slot.ready ?? slot.known?.record, call.kind, part, context),
-      });
-    }
-    this.#keep(slots);
-    this.#requests.push(this.#request(call, parts, context));
-    return true;
+    return { ...head, isRepeat: false, buckets, requests: this.#requests, goesBy: [...this.#goesBy] };
   }
 
   #slot({ of }: Part, own: ReadonlyMap<string, DraftBucket>): DraftBucket {
@@ -111,18 +147,18 @@ export class BatchDraft {
     }
   }
 
-  #request(call: Call, parts: readonly Part[], context: RecordContext): BatchRequest {
+  #request(call: Call, parts: readonly Part[], context: RuleContext): BatchRequest {
     const isTake = call.kind === "take";
     return {
       kind: call.kind,
       nowMs: context.nowMs,
       generation: call.generation,
-      isNoted: isTake ? call.by === "lease" : call.kind === "debit",
+      isNoted: isTake ? call.limitsFrom === "lease" : call.kind === "debit",
       draft: isTake && call.lease !== undefined ? { ...call.lease.data(), key: call.lease.key } : undefined,
       claims: parts.map((part) => {
         const bucket = this.bucketOf(part.of.bucket.id);
         const { index, ready } = bucket;
-        const form = formOf(ready ?? brought(undefined, part.of, context));
+        const form = formOf(ready ?? recordFor(undefined, part.of, context));
         if (ready === undefined) bucket.guessed = form;
         const row = { record: ready, form, signature: this.#signatureOf(form.text) };
         return claimOf(index, call.kind, part, row, context);

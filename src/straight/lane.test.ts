@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { StraightStore } from "../../test/kit/straight-store.ts";
 import { calendar } from "../../test/straight/same-as-memory.ts";
-import { systemDigest } from "../adapters/system/digest.ts";
-import { systemTurns } from "../adapters/system/turns.ts";
+import { systemTurns } from "../adapters/system/clock.ts";
+import { systemDigest } from "../adapters/system/random.ts";
 import { bucketKey } from "../domain/bucket/bucket-key.ts";
 import { Limit } from "../domain/limits/limit.ts";
 import { limitSet } from "../domain/limits/limit-set.ts";
@@ -50,11 +50,11 @@ function kit() {
     ...{ random: new SeededRandom(1), laneCount: 1, countsUsage: true, coalesce: true },
     ...{ onAnswer: () => {}, requireOpen: () => {} },
   });
-  const buckets = takes.bucketsOf(
-    "default",
-    () => 1,
-    () => Promise.reject(new Error("Nothing is stored.")),
-  );
+  const buckets = takes.bucketsOf("default", {
+    generation: () => 1,
+    isUnchanged: () => false,
+    resolve: () => Promise.reject(new Error("Nothing is stored.")),
+  });
   const set = limitSet([Limit.perMinute("rpm", 10)]);
   const claim: Claim = {
     ...{ bucket: bucketKey("a", "api"), set, origin: { asOfMs: T0, generation: 1 }, bypass: false },
@@ -105,7 +105,7 @@ test("a call that waited behind another batch waits for what is left of its time
   assert.equal(await second, "unavailable");
   store.letThrough();
   assert.equal(await third, "taken");
-  // What the second took after its time was up is given back, by a call of the lane itself.
+  // The second took after its time was up: the lane gives that back by a call of its own.
   await turns(3);
   store.letThrough();
   await turns(3);

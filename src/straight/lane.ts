@@ -1,14 +1,15 @@
 import type { BucketKey } from "../domain/bucket/bucket-key.ts";
-import type { LevelConfig } from "../domain/config/config.ts";
-import type { Calendar } from "../domain/limits/calendar.ts";
-import { withoutShadowed } from "../domain/limits/shadow.ts";
+import { withoutShadowed } from "../domain/bucket/bucket-questions.ts";
+import type { LimitedBucket } from "../domain/limits/limit-set.ts";
+import type { Calendar } from "../domain/limits/schedule.ts";
 import type { Batch, BatchReply, BatchStore } from "../ports/batch-store.ts";
 import type { Answer, Claim } from "../ports/bucket-store.ts";
+import type { ConfigStore } from "../ports/config-store.ts";
+import type { TouchedNames } from "../ports/record-store.ts";
 import type { Turns } from "../ports/system.ts";
-import type { RecordContext } from "../stored/bucket-record.ts";
+import { mayHavePassedEnd, passesOverEnd, type RuleContext } from "../stored/bucket-rules.ts";
 import { answerOf, contended, type Reply, RowsAfter, unavailable, undoneOf } from "./answers.ts";
-import { BatchDraft } from "./draft.ts";
-import type { KnownRows } from "./known-rows.ts";
+import { BatchDraft, type KnownRows } from "./draft.ts";
 import type { Call, CallTime } from "./requests.ts";
 import type { SignatureOf } from "./row-codec.ts";
 
@@ -19,7 +20,7 @@ export interface Waiting {
   readonly after: (ms: number, work: () => void) => () => void;
 }
 
-/** What all lanes of a store share. */
+/** All lanes of a store share these. */
 export interface LaneParts {
   readonly store: BatchStore;
   readonly turns: Turns;
@@ -35,6 +36,9 @@ export interface LaneParts {
   readonly onAnswer: (seen: {
     readonly namespaceId: string;
     readonly generation: number;
+    /** The newest generation that its calls went by; undefined: none of them is compared, or this is the answer of then. */
+    readonly askedGeneration: number | undefined;
+    readonly changes: TouchedNames | undefined;
     readonly serverMs: number;
     /** The latest reading among the calls. */
     readonly nowMs: number;
@@ -44,14 +48,14 @@ export interface LaneParts {
   }) => void;
 }
 
+/** The configuration of one namespace. */
+export type LaneConfig = Pick<ConfigStore, "generation" | "isUnchanged" | "resolve">;
+
 /** The rows and the configuration of one namespace, as this process knows them. */
 export interface LaneScope {
   readonly namespaceId: string;
   readonly known: KnownRows;
-  /** The generation last seen. */
-  generation(): number;
-  /** What is stored of limits now. */
-  resolve(entityId: string, resource: string): Promise<LevelConfig>;
+  readonly config: LaneConfig;
 }
 
 interface Job {
@@ -71,10 +75,10 @@ interface Job {
   endTimer: () => void;
 }
 
-/** After so many a call that is always overtaken is contended. */
+/** A call that is always overtaken is contended after this many tries. */
 const TRIES_MAX = 8;
 
-/** How long is waited before a server that could not be reached is asked again what became of a batch. */
+/** A server that could not be reached is asked again after this time what became of a batch. */
 const PAUSE_MS = 25;
 
 /**
@@ -215,7 +219,8 @@ export class Lane {
     let isPerhapsApplied = false;
     for (;;) {
       const leftMs = untilMs - waiting.steadyMs();
-      const reply = await store.apply(batch, Math.max(1, leftMs));
+      // A batch that was sent and not answered may still arrive after this one.
+      const reply = await store.apply(isPerhapsApplied ? { ...batch, isRepeat: true } : batch, Math.max(1, leftMs));
       if (reply.kind === "done" || reply.kind === "superseded") return reply;
       if (reply.kind === "unavailable") isPerhapsApplied ||= reply.applied === "unknown";
       const isFinal = reply.kind === "unavailable" && !isPerhapsApplied;
@@ -230,12 +235,15 @@ export class Lane {
 
   #answer(draft: BatchDraft, jobs: readonly Job[], reply: Extract<BatchReply, { kind: "done" }>): void {
     const { scope } = jobs[0] as Job;
-    const { generation, serverMs } = reply;
+    const { generation, changes, serverMs } = reply;
     const nowMs = Math.max(...jobs.map((job) => job.nowMs));
     const { buckets } = draft;
     const bucket = buckets[0]?.key;
     const newBuckets = buckets.filter(({ known, index }) => known === undefined && reply.rows[index] != null).length;
-    this.#parts.onAnswer({ namespaceId: scope.namespaceId, generation, serverMs, nowMs, bucket, newBuckets });
+    const asked = reply.repeated ? [] : jobs.flatMap(({ call }) => call.generation ?? []);
+    const askedGeneration = asked.length === 0 ? undefined : Math.max(...asked);
+    const seen = { namespaceId: scope.namespaceId, generation, askedGeneration, changes, serverMs };
+    this.#parts.onAnswer({ ...seen, nowMs, bucket, newBuckets });
     const rows = new RowsAfter(draft, reply, this.#parts);
     rows.noteIn(scope.known, draft, reply);
     const again: Job[] = [];
@@ -243,7 +251,9 @@ export class Lane {
       try {
         const context = this.#contextOf(job);
         const answer = answerOf(job.call, reply.replies[i] as (typeof reply.replies)[0], rows, draft, context);
-        if (answer !== "again" && answer !== "clock") {
+        if (answer === "again" && this.#hasToReadLimits(job)) {
+          this.#settle(job, job.call.kind === "take" ? "ended" : "stale");
+        } else if (answer !== "again" && answer !== "clock") {
           if (job.isLate) this.#undo(job, answer);
           this.#settle(job, told(answer, job));
         } else if (++job.tries < TRIES_MAX && !job.isOver) {
@@ -275,9 +285,9 @@ export class Lane {
       const claim = shadowed.length === 0 ? asked : { ...asked, take: withoutShadowed(asked.take, shadowed), shadowed };
       const held = { ...asked, ticket };
       const undone = undoneOf(state, claim, nowMs);
-      // Where that fails, what was taken counts as used.
+      // If that fails, the amounts count as used.
       const slots = { undoes: "request" } as const;
-      const unmet = { generation: undefined, stored: undefined };
+      const unmet = { generation: undefined, stored: undefined, mayBeEnded: false };
       this.submit(
         scope,
         { kind: "credit", held, amounts: claim.take, slots, undone, ...unmet },
@@ -286,11 +296,21 @@ export class Lane {
     }
   }
 
-  #contextOf({ scope, call, nowMs }: Job): RecordContext {
+  /** A row shows the end of an override that a write which brings no limits of now would pass over. */
+  #hasToReadLimits({ scope, call, nowMs }: Job): boolean {
+    if (!call.mayBeEnded) return false;
+    const stateOf = ({ bucket }: LimitedBucket) => scope.known.get(bucket.id)?.record.state;
+    if (call.kind === "take") {
+      return call.limitsFrom === "lease" && call.claims.some((claim) => passesOverEnd(stateOf(claim), nowMs, claim));
+    }
+    return call.generation !== undefined && call.stored === undefined && mayHavePassedEnd(stateOf(call.held), nowMs);
+  }
+
+  #contextOf({ scope, call, nowMs }: Job): RuleContext {
     const { calendar, countsUsage } = this.#parts;
     const stored = call.kind === "take" ? undefined : call.stored;
     const current = stored && { of: () => stored };
-    return { nowMs, calendar, generation: scope.generation(), countsUsage, current };
+    return { nowMs, calendar, generation: scope.config.generation() ?? 0, countsUsage, current };
   }
 
   #settle(job: Job, reply: Reply): void {

@@ -2,16 +2,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { StraightStore } from "../../test/kit/straight-store.ts";
 import { calendar } from "../../test/straight/same-as-memory.ts";
-import { systemDigest } from "../adapters/system/digest.ts";
+import { systemDigest } from "../adapters/system/random.ts";
 import { bucketKey } from "../domain/bucket/bucket-key.ts";
 import { Limit } from "../domain/limits/limit.ts";
 import { limitSet } from "../domain/limits/limit-set.ts";
 import type { BatchReply } from "../ports/batch-store.ts";
 import type { Answer, Claim } from "../ports/bucket-store.ts";
-import { NO_TURNS } from "../testing/no-turns.ts";
-import { overriding } from "../testing/overriding.ts";
+import { overriding } from "../testing/fault-store.ts";
 import { SeededRandom } from "../testing/random.ts";
-import { SimulatedClock } from "../testing/simulated-clock.ts";
+import { NO_TURNS, SimulatedClock } from "../testing/simulated-clock.ts";
 import { StraightTakes } from "./takes.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);
@@ -50,11 +49,11 @@ function opened(answerMs: number) {
     },
     ...{ countsUsage: true, coalesce: true, clock: undefined, onAnswer: () => {}, requireOpen: () => {} },
   });
-  const buckets = takes.bucketsOf(
-    "default",
-    () => 1,
-    () => Promise.reject(new Error("Nothing is stored.")),
-  );
+  const buckets = takes.bucketsOf("default", {
+    generation: () => 1,
+    isUnchanged: () => false,
+    resolve: () => Promise.reject(new Error("Nothing is stored.")),
+  });
   const take = async (claims: readonly Claim[]) => {
     const reply = await buckets.take(claims, { nowMs: clock.now(), timeoutMs: 1_000, generation: 1, atomic: true });
     return (reply as readonly Answer[]).map(({ kind }) => kind);

@@ -6,7 +6,7 @@ import { bucketKey } from "../domain/bucket/bucket-key.ts";
 import { limitMakers } from "../domain/limits/limit.ts";
 import { type LimitSet, limitSet } from "../domain/limits/limit-set.ts";
 import type { BatchStore } from "../ports/batch-store.ts";
-import { overriding } from "../testing/overriding.ts";
+import { overriding } from "../testing/fault-store.ts";
 import { SeededRandom } from "../testing/random.ts";
 
 // Marks of periods that are over by the time they are looked at, or land; and of uses that are.
@@ -135,7 +135,7 @@ const BOTH = limitSet([
   limitMakers(calendar).perMinute("rpm", 100, NOTIFY),
 ]);
 
-/** What a take of several limits of one bucket tells, half a minute later. */
+/** The thresholds that a take of several limits of one bucket tells, half a minute later. */
 function tellingOf(store: BatchStore, set: LimitSet, marks: Partial<BatchStore> = {}) {
   const clock = { aheadMaxMs: T0, now: () => T0 + 30_000 };
   const buckets = bucketsOn(overriding(store, marks), random.fork(), { coalesce: true, clock });

@@ -1,17 +1,16 @@
 import type { BucketKey } from "../domain/bucket/bucket-key.ts";
 import { advanced, type BucketState, findLimit } from "../domain/bucket/bucket-state.ts";
-import { MarkKeeper } from "../domain/bucket/mark-keeper.ts";
-import { crossedOf, dueOf, periodOf, toldText, type Use, useOf } from "../domain/bucket/mark-words.ts";
+import { dueOf, MarkKeeper, periodOf, toldText, type Use, useOf } from "../domain/bucket/mark-keeper.ts";
 import type { Amount } from "../domain/charge/amounts.ts";
-import type { Calendar } from "../domain/limits/calendar.ts";
 import { rulesOf } from "../domain/limits/kinds/table.ts";
+import type { Calendar } from "../domain/limits/schedule.ts";
+import { crossedOf } from "../domain/limits/thresholds.ts";
 import { RateLimiterUnavailable } from "../domain/names/errors.ts";
 import type { BatchStore, VersionedRow } from "../ports/batch-store.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
-import { recordOfRow } from "./row-codec.ts";
-import { marksIn, marksWith } from "./row-marks.ts";
+import { marksIn, marksWith, recordOfRow } from "./row-codec.ts";
 
-/** So often others may be faster, or the store not answer, before a mark is left to the next take. */
+/** A mark is left to the next take after this many tries: others were faster, or the store did not answer. */
 const TRIES_MAX = 8;
 
 /** A use that may have something to tell. */
@@ -100,7 +99,7 @@ export class StraightMarks {
     const before = findLimit(stored, use.limit);
     if (held === undefined || before === undefined) return undefined;
     const last = periodOf(before, stored.epochMs, calendar);
-    // Of a limit that refills, what was used once is over when the mark has changed since. A quota may have become one.
+    // If a limit refills, an earlier use is over once the mark has changed. A quota may have become such a limit.
     const seen = useOf(held, state, { milli: 0, readingMs: isAsMet ? use.readingMs : readingMs }, calendar);
     const isMoreUsed = seen.used.after > use.used.after;
     const hasPeriods = rulesOf(use.rule).hasPeriods || rulesOf(held.limit).hasPeriods;

@@ -1,43 +1,55 @@
-import { minus } from "../bucket/count.ts";
+import { minus } from "../bucket/integers.ts";
 import { isSlotPin, pinOf, type Ticket } from "../domain/bucket/give-back.ts";
-import type { SourcedLimits } from "../domain/bucket/limited-bucket.ts";
 import type { Amount, CountedAmount } from "../domain/charge/amounts.ts";
 import { rulesOf } from "../domain/limits/kinds/table.ts";
+import type { SourcedLimits } from "../domain/limits/limit-set.ts";
 import type { BatchClaim, LevelPin, ShadowPlace } from "../ports/batch-store.ts";
 import type { CallContext, Claim, Held, LeaseDraft } from "../ports/bucket-store.ts";
 import {
   type BucketRecord,
-  brought,
-  broughtByLease,
-  creditedToNone,
-  forGiveBack,
-  type RecordContext,
+  recordFor,
+  recordForGiveBack,
+  recordForLease,
   roomToCount,
+  usageOfForgotten,
 } from "../stored/bucket-record.ts";
-import { countedOf, countedOfCredit, heldCounts, type Planner, type SlotsBack } from "../stored/bucket-rules.ts";
+import {
+  heldUsage,
+  type LimitsFrom,
+  type RuleContext,
+  type SlotsBack,
+  usageOf,
+  usageOfCredit,
+} from "../stored/bucket-rules.ts";
 import type { Shape } from "../stored/shape.ts";
 import { levelAt, type RowForm } from "./row-form.ts";
 import { asIfEnough, holdsOf, openedForRenewal, openedForTake, renewalOf, sliceOfTicket } from "./slot-moves.ts";
 
-/** A call on buckets, before it is known what the rows are. */
-export type Call =
+/**
+ * A call on buckets, before it is known what the rows are. `mayBeEnded`: where it goes by older limits, a row may show that an override has
+ * ended of which the call does not know; then it is not done, but reads first.
+ */
+export type Call = { readonly mayBeEnded: boolean } & (
   | {
       readonly kind: "take";
       readonly claims: readonly Claim[];
-      readonly by: Planner;
+      readonly limitsFrom: LimitsFrom;
       readonly generation: number | undefined;
+      /** See `TakeContext.goesBy`. */
+      readonly goesBy: readonly string[];
       readonly lease: LeaseDraft | undefined;
     }
-  | HeldCall;
+  | HeldCall
+);
 
-/** One for what is held already. */
+/** A call on amounts that are held already. */
 export type HeldCall = (
   | { readonly kind: "debit" }
   | { readonly kind: "renew" }
   | {
       readonly kind: "credit";
       readonly slots: SlotsBack;
-      /** What usage counts further: of a request that is as if it had never been. */
+      /** Usage counts these further, for a request that is undone. */
       readonly undone: readonly Amount[];
     }
 ) & {
@@ -53,10 +65,10 @@ export type HeldCall = (
 export interface Part {
   readonly of: Claim | Held;
   readonly amounts: readonly Amount[];
-  /** What usage counts, but for overdrafts: those only the store sees. */
+  /** Usage counts these; overdrafts only the store sees. */
   readonly counted: readonly Amount[];
   readonly undone: readonly Amount[];
-  /** Of a credit: how slots come back. */
+  /** A credit says how slots come back. */
   readonly slots: SlotsBack;
 }
 
@@ -69,13 +81,13 @@ export function partsOf(call: Call): readonly Part[] {
     return call.claims.map((claim) => ({
       of: claim,
       amounts: claim.take,
-      counted: countedOf(claim.take, claim.bypass),
+      counted: usageOf(claim.take, claim.bypass),
       undone: NOTHING,
       slots: AS_TAKEN,
     }));
   }
   const { kind, held, amounts } = call;
-  const counted = kind === "renew" ? NOTHING : countedOf(amounts, held.bypass);
+  const counted = kind === "renew" ? NOTHING : usageOf(amounts, held.bypass);
   const { undone, slots } = kind === "credit" ? call : { undone: NOTHING, slots: AS_TAKEN };
   return [{ of: held, amounts, counted, undone, slots }];
 }
@@ -88,16 +100,16 @@ export function readyFor(
   record: BucketRecord | undefined,
   kind: Call["kind"],
   { of, amounts, counted }: Part,
-  context: RecordContext,
+  context: RuleContext,
 ): BucketRecord | undefined {
   if (kind === "take" || kind === "debit") {
-    const ready = kind === "take" ? brought(record, of, context) : broughtByLease(record, of, context);
+    const ready = kind === "take" ? recordFor(record, of, context) : recordForLease(record, of, context);
     const isPlain = ready.state.plain || of.bypass;
     const opened = isPlain ? ready : openedForTake(ready, holdingOf(kind, of, amounts), context.nowMs);
     return roomToCount(opened, { amounts: counted, sign: 1 }, context);
   }
   if (record === undefined) return undefined;
-  const ready = forGiveBack(record, of as Held, context);
+  const ready = recordForGiveBack(record, of as Held, context);
   const opened = kind === "renew" ? openedForRenewal(ready, of as Held, amounts, context.nowMs) : ready;
   return roomToCount(opened, { amounts: counted, sign: -1 }, context);
 }
@@ -108,17 +120,20 @@ export function claimOf(
   kind: Call["kind"],
   part: Part,
   row: ExpectedRow,
-  context: RecordContext,
+  context: RuleContext,
 ): BatchClaim {
   const { record, signature } = row;
   const judgedMs = Math.max(context.nowMs, record?.state.epochMs ?? context.nowMs);
   const claim = {
-    ...{ bucket, signature, changeNumber: -1, origin: undefined, bypass: part.of.bypass, leavePercent: 0 },
+    ...{ bucket, signature, changeNumber: -1, origin: undefined, isSummable: false },
+    ...{ bypass: part.of.bypass, leavePercent: 0 },
     ...{ shadows: NOTHING_PASSES, pins: undefined, judgedMs: null, strays: [], lost: undefined },
   };
   switch (kind) {
-    case "take":
-      return { ...claim, ...ofClaim(part, row, context), ...ofTake(part, row, judgedMs, context) };
+    case "take": {
+      const taking = { ...claim, ...ofClaim(part, row, context), ...ofTake(part, row, judgedMs, context) };
+      return { ...taking, isSummable: isSummable(taking, row) };
+    }
     case "debit":
       return { ...claim, ...ofClaim(part, row, context), ...ofDebit(part, row, judgedMs, context) };
     case "credit":
@@ -126,6 +141,11 @@ export function claimOf(
     case "renew":
       return { ...claim, ...ofRenewal(part, row, judgedMs, context) };
   }
+}
+
+function isSummable({ origin, strays, bypass, leavePercent }: BatchClaim, { form }: ExpectedRow): boolean {
+  if (bypass || origin !== undefined || leavePercent > 0 || strays.length > 0) return false;
+  return form.shape.isSummable && form.slices.length === 0;
 }
 
 /** A row as it is expected, and the record where one is known. */
@@ -138,7 +158,7 @@ interface ExpectedRow {
 function ofClaim(
   { of, counted }: Part,
   { record, form }: ExpectedRow,
-  { countsUsage }: RecordContext,
+  { countsUsage }: RuleContext,
 ): Pick<BatchClaim, "changeNumber" | "origin" | "strays"> {
   return {
     changeNumber: of.origin.changeNumber ?? -1,
@@ -147,7 +167,7 @@ function ofClaim(
   };
 }
 
-/** What a call would hold of the slots that it takes. A debit, made while the limit was of another kind, holds them as long as the limit says. */
+/** The slots that a call takes and holds. A debit, made while the limit was of another kind, holds them as long as the limit says. */
 function holdingOf(kind: "take" | "debit", of: Part["of"], amounts: readonly Amount[]): Pick<Claim, "take" | "holdMs"> {
   return kind === "take" ? (of as Claim) : { take: amounts };
 }
@@ -173,7 +193,7 @@ function ofDebit(
   part: Part,
   row: ExpectedRow,
   judgedMs: number,
-  { nowMs }: RecordContext,
+  { nowMs }: RuleContext,
 ): Pick<BatchClaim, "amounts" | "judgedMs"> {
   const { places, holds } = withHolds("debit", part, row, nowMs);
   return { amounts: places, judgedMs: holds.length === 0 ? null : judgedMs };
@@ -183,7 +203,7 @@ function ofTake(
   part: Part,
   row: ExpectedRow,
   judgedMs: number,
-  { nowMs }: RecordContext,
+  { nowMs }: RuleContext,
 ): Pick<BatchClaim, "amounts" | "leavePercent" | "judgedMs" | "shadows"> {
   const { of } = part;
   const { form } = row;
@@ -205,17 +225,17 @@ function ofCredit(
   { of, amounts, undone, slots }: Part,
   { record, form }: ExpectedRow,
   judgedMs: number,
-  context: RecordContext,
+  context: RuleContext,
 ): Pick<BatchClaim, "amounts" | "pins" | "judgedMs" | "strays" | "lost"> {
   const held = of as Held;
-  const counted = countedOfCredit(record && asIfEnough(record.state), held, amounts, slots, context.nowMs);
+  const counted = usageOfCredit(record && asIfEnough(record.state), held, amounts, slots, context.nowMs);
   const back = strangers(form, counted).map(({ limit, milli }) => ({ limit, milli: minus(milli) }));
   return {
     amounts: placed(form, amounts),
     pins: pinsOf(form, amounts, held.ticket, { judgedMs, record, isUsed: slots.slotsUsed === true }),
     judgedMs: of.bypass ? null : judgedMs,
     strays: context.countsUsage ? [...back, ...undone] : NOTHING,
-    lost: creditedToNone(held, amounts, slots, context)[0],
+    lost: usageOfForgotten(held, amounts, slots, context)[0],
   };
 }
 
@@ -223,7 +243,7 @@ function ofRenewal(
   { of, amounts }: Part,
   { record, form }: ExpectedRow,
   judgedMs: number,
-  { nowMs, countsUsage }: RecordContext,
+  { nowMs, countsUsage }: RuleContext,
 ): Pick<BatchClaim, "amounts" | "pins" | "judgedMs" | "strays"> {
   const renewed = record && renewalOf(record.state, of as Held, amounts, nowMs);
   const places = placed(form, NOTHING);
@@ -233,11 +253,11 @@ function ofRenewal(
     places[i] = milli;
     pins[i] = { into: levelAt(form, limit, into) };
   }
-  const strays = countsUsage && renewed !== undefined ? heldCounts(renewed.times) : NOTHING;
+  const strays = countsUsage && renewed !== undefined ? heldUsage(renewed.times) : NOTHING;
   return { amounts: places, pins, judgedMs, strays };
 }
 
-/** What usage counts that has no place in a row. */
+/** Counts that have no place in the row. */
 function strangers({ shape }: RowForm, counted: readonly CountedAmount[]): readonly CountedAmount[] {
   return counted.filter(({ limit, milli }) => milli !== 0 && at(shape, limit) < 0);
 }
@@ -249,7 +269,7 @@ function decisiveOrigin({ set }: SourcedLimits, record: BucketRecord | undefined
   return { asOfMs, generation };
 }
 
-/** By the levels of the row. */
+/** Amounts by the levels of the row. */
 function placed({ shape, slices }: RowForm, amounts: readonly Amount[]): (number | null)[] {
   const places: (number | null)[] = shape.limits.map(() => null);
   for (const { limit, milli } of amounts) {
@@ -260,7 +280,7 @@ function placed({ shape, slices }: RowForm, amounts: readonly Amount[]): (number
   return places;
 }
 
-/** In which period each limit was taken from: the row must still be in that one. */
+/** The row must still be in the period in which each limit was taken from. */
 function pinsOf(
   form: RowForm,
   amounts: readonly Amount[],

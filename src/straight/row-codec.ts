@@ -1,16 +1,55 @@
-import { type BucketState, bucketState, type LimitState } from "../domain/bucket/bucket-state.ts";
+import { type BucketState, bucketState } from "../domain/bucket/bucket-state.ts";
 import { type Damage, ItemUnreadable } from "../domain/bucket/item-unreadable.ts";
-import type { Calendar } from "../domain/limits/calendar.ts";
+import type { LimitState } from "../domain/bucket/limit-state.ts";
+import { markText, periodOf, withMark } from "../domain/bucket/mark-keeper.ts";
 import { rulesOf } from "../domain/limits/kinds/table.ts";
 import { MILLI_MAX } from "../domain/limits/limit-numbers.ts";
 import { metNumber } from "../domain/limits/limit-set.ts";
-import type { ClaimLevels, SeenRow, StraightLevel, StraightRow, VersionedRow } from "../ports/batch-store.ts";
+import type { Calendar, CronCheck } from "../domain/limits/schedule.ts";
+import type {
+  ClaimLevels,
+  DraftedLease,
+  SeenRow,
+  StraightLevel,
+  StraightRow,
+  VersionedRow,
+} from "../ports/batch-store.ts";
+import type { LeaseWrite } from "../ports/bucket-store.ts";
+import type { LeaseForm } from "../ports/lease-store.ts";
 import { type BucketRecord, isSound } from "../stored/bucket-record.ts";
 import { NONE } from "../stored/open-hour.ts";
 import { LEVEL_DAMAGE } from "../stored/row-damage.ts";
 import { marksOf } from "../stored/shape.ts";
 import { beginningOf, formFrom, formOf, type RowForm, slicesIn } from "./row-form.ts";
-import { marksIn, withRowMark } from "./row-marks.ts";
+
+/** The marks of a row: by limit what was told of it, and the number of the process that wrote it. */
+type RowMarks = Readonly<Record<string, readonly [mark: string, number: string]>>;
+
+/** The marks of a row; none where it has none, or what is there is damaged: then they are told anew. */
+export function marksIn(text: string | null): RowMarks {
+  if (text === null) return {};
+  try {
+    const found = JSON.parse(text) as unknown;
+    return typeof found === "object" && found !== null ? (found as RowMarks) : {};
+  } catch {
+    return {};
+  }
+}
+
+/** The marks with another one of one limit. */
+export function marksWith(
+  text: string | null,
+  limit: string,
+  { percent, period, number }: { readonly percent: number; readonly period: string; readonly number: string },
+): string {
+  return JSON.stringify({ ...marksIn(text), [limit]: [markText({ percent, period }), number] });
+}
+
+/** A limit with what its row says was told of it, in the period of the epoch. */
+function withRowMark(held: LimitState, marks: RowMarks, epochMs: number, calendar: Calendar): LimitState {
+  const mark = marks[held.name]?.[0];
+  return mark === undefined ? held : withMark(held, mark, epochMs, calendar);
+}
 
 /** A short text that stands for the limits of a row. */
 export type SignatureOf = (text: string) => string;
@@ -39,25 +78,27 @@ export function rowOf(record: BucketRecord, signatureOf: SignatureOf): StraightR
   };
 }
 
-/** Slots that are held, as levels that are never short and count nothing. */
+/** Slots that are held are a level that is never short and counts nothing. */
+const SLICE_LEVEL = {
+  capacityMilli: MILLI_MAX,
+  refillAmountMilli: 0,
+  refillPeriodMs: 1_000,
+  soft: true,
+  // In place of the length of a window, so that a store knows what is held from what is left.
+  windowMs: -1,
+  remainder: 0,
+  countedMilli: null,
+  windowStartMs: null,
+  topUpMilli: 0,
+};
+
 function sliceLevels(limit: LimitState): readonly StraightLevel[] {
+  const resets = beginningOf(limit);
   return limit.slices.map(({ endMs, heldMilli }) => ({
-    ...{
-      name: `${limit.name}@${endMs}`,
-      capacityMilli: MILLI_MAX,
-      refillAmountMilli: 0,
-      refillPeriodMs: 1_000,
-      soft: true,
-    },
-    ...{
-      windowMs: SLICE,
-      tokensMilli: heldMilli,
-      remainder: 0,
-      countedMilli: null,
-      windowStartMs: null,
-      topUpMilli: 0,
-    },
-    resets: beginningOf(limit),
+    ...SLICE_LEVEL,
+    name: `${limit.name}@${endMs}`,
+    tokensMilli: heldMilli,
+    resets,
   }));
 }
 
@@ -163,6 +204,9 @@ export function withLevels(
 ): BucketState {
   const { state } = record;
   const form = formOf(record);
+  // The last claim of a batch leaves what the row has.
+  const isPlain = !state.untouched && form.slices.length === 0 && windows === undefined && validUntilMs === undefined;
+  if (isPlain && state.limits.every((limit, i) => limit.tokensMilli === tokensMilli[i])) return state;
   const limits = state.limits.map((limit, i): LimitState => {
     const quota =
       limit.quota === undefined || windows === undefined
@@ -181,9 +225,41 @@ export function shadowedAt(
 ): readonly string[] {
   return shadowed.map((place) => (limits[place] as LimitState).name);
 }
-/** In place of the length of a window, so that a store knows what is held from what is left. */
-const SLICE = -1;
 
 function orNever(ms: number): number | null {
   return Number.isFinite(ms) ? ms : null;
+}
+
+/** The record and the answer that a draft stands for, as a take has written it down. */
+export function draftedWrite(
+  { buckets, nowMs, ...draft }: DraftedLease,
+  form: LeaseForm,
+  calendar: CronCheck,
+): LeaseWrite {
+  const foundBy = (id: string) => buckets.find(({ key }) => key.id === id) as DraftedLease["buckets"][number];
+  const stateOf = (id: string): BucketState => {
+    const { key, row, levels } = foundBy(id);
+    const form = formFrom(row.limitsText ?? "", calendar);
+    const record = form && recordOf(form, row, undefined);
+    if (record === undefined) {
+      throw new ItemUnreadable({ bucket: key, shard: 0 }, { ...LEVEL_DAMAGE, value: row.tokensMilli });
+    }
+    return withLevels(record, levels.tokensMilli, levels.windows, levels.validUntilMs);
+  };
+  const shadowedOf = (id: string) => shadowedAt(stateOf(id), foundBy(id).levels);
+  return form.writeOf(draft, { nowMs, stateOf, shadowedOf });
+}
+
+/** The marks of what was told of the limits of a copied bucket, by a number that no process has. */
+export function copiedMarks(
+  { state: { limits, epochMs } }: { readonly state: BucketState },
+  calendar: Calendar,
+): string | null {
+  let marks: string | null = null;
+  for (const held of limits) {
+    if (held.told === undefined || held.limit.notifyAt === undefined) continue;
+    const mark = { percent: held.told, period: periodOf(held, epochMs, calendar), number: "0" };
+    marks = marksWith(marks, held.name, mark);
+  }
+  return marks;
 }

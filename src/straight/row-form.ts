@@ -1,12 +1,12 @@
 import type { LimitState } from "../domain/bucket/bucket-state.ts";
 import { NO_SLICES, type Slice, type SliceName } from "../domain/bucket/holds.ts";
-import type { CronCheck } from "../domain/limits/calendar.ts";
+import type { CronCheck } from "../domain/limits/schedule.ts";
 import type { BucketRecord } from "../stored/bucket-record.ts";
 import { isWhole, jsonIn } from "../stored/row-damage.ts";
 import { type Shape, shapeFrom } from "../stored/shape.ts";
 
 /**
- * What of a row changes only with its limits, or when slots are held until another instant: rows with the same text have the same levels
+ * The part of a row that changes only with its limits, or when slots are held until another instant: rows with the same text have the same levels
  * in the same order. Slots that are held until one instant are a level of their own, behind those of the limits, so that a store moves
  * them as it moves tokens; when they end is part of the text, and so of the signature that takes and give-backs compare.
  */
@@ -61,7 +61,7 @@ export function slicesIn({ shape, slices }: RowForm, limit: number, tokensMilli:
   return own.length === 0 ? NO_SLICES : own;
 }
 
-/** Which level of a row is that of a limit's slice. */
+/** The level of a row that is that of a limit's slice. */
 export function levelAt({ shape, slices }: RowForm, limit: number, { place, endMs }: SliceName): number {
   const at = slices.findIndex((one) => one.limit === limit && one.place === place && one.endMs === endMs);
   return shape.limits.length + at;

@@ -1,7 +1,7 @@
 import { type BucketState, bucketState, holdEndMs, type LimitState } from "../domain/bucket/bucket-state.ts";
 import { hasSlots, isSlotPin, pinOf, type Ticket } from "../domain/bucket/give-back.ts";
 import { SLICES_MAX, type Slice, type SliceName, sliceEndingBy, taken } from "../domain/bucket/holds.ts";
-import { type RenewedSlots, renewSlots } from "../domain/bucket/renew-slots.ts";
+import { type RenewedSlots, renewSlots } from "../domain/bucket/slot-time.ts";
 import type { Amount } from "../domain/charge/amounts.ts";
 import { rulesOf } from "../domain/limits/kinds/table.ts";
 import type { Claim, Held } from "../ports/bucket-store.ts";
@@ -18,7 +18,7 @@ interface SlotMove extends SliceName {
   readonly milli: number;
 }
 
-/** What is taken, and for how long slots of it are held. */
+/** The amounts of a take, and how long slots of them are held. */
 type Holding = Pick<Claim, "take" | "holdMs">;
 
 /** The record with a slice for all that a take would hold; the same object where there is one. */
@@ -28,7 +28,7 @@ export function openedForTake(record: BucketRecord, claim: Holding, nowMs: numbe
   return opened;
 }
 
-/** What a take would hold of a bucket that has a slice for it. */
+/** The slots that a take would hold of a bucket that has a slice for them. */
 export function holdsOf(state: BucketState, claim: Holding, nowMs: number): readonly SlotMove[] {
   return wantedBy(state, claim, nowMs).flatMap(({ limit, milli, endMs }) => {
     const slice = sliceEndingBy((state.limits[limit] as LimitState).slices, endMs);
@@ -84,7 +84,7 @@ export function asIfEnough(state: BucketState): BucketState {
 /** More than all slots of a limit, and still exact with them added or taken off. */
 const ENOUGH = 2 ** 50;
 
-/** What a renewal does to a bucket that has the slices for it. */
+/** A renewal moves slots in a bucket that has the slices for it. */
 interface Renewal extends Pick<RenewedSlots, "ticket" | "times"> {
   readonly moves: readonly (SlotMove & { readonly into: SliceName })[];
 }

@@ -1,8 +1,7 @@
-import type { LevelConfig } from "../domain/config/config.ts";
 import type { Digest, Random } from "../ports/system.ts";
 import { StraightBuckets } from "./buckets.ts";
-import { KnownRows } from "./known-rows.ts";
-import { Lane, type LaneParts } from "./lane.ts";
+import { KnownRows } from "./draft.ts";
+import { Lane, type LaneConfig, type LaneParts } from "./lane.ts";
 
 /** Rows that are remembered of a namespace; a row that is not costs a second trip at most. */
 const ROWS_MAX = 100_000;
@@ -36,13 +35,8 @@ export class StraightTakes {
     this.#lanes = Array.from({ length: laneCount }, (_, i) => new Lane(`${id}/${i}`, this.#parts));
   }
 
-  /** `generation`: of the configuration of the namespace, as it was last seen; `resolve`: what it says. */
-  bucketsOf(
-    namespaceId: string,
-    generation: () => number,
-    resolve: (entityId: string, resource: string) => Promise<LevelConfig>,
-  ): StraightBuckets {
-    const scope = { namespaceId, known: new KnownRows(ROWS_MAX), generation, resolve };
+  bucketsOf(namespaceId: string, config: LaneConfig): StraightBuckets {
+    const scope = { namespaceId, known: new KnownRows(ROWS_MAX), config };
     return new StraightBuckets(scope, this.#parts, this.#lanes, this.#requireOpen, `${this.#id}/${++this.#scopes}/`);
   }
 

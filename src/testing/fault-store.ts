@@ -2,20 +2,15 @@ import { RateLimiterUnavailable } from "../domain/names/errors.ts";
 import type {
   Answer,
   BucketStore,
+  BucketsMaybeInPlace,
   Claim,
   MaybePromise,
   TakeContext,
   TakeReply,
   WriteReply,
 } from "../ports/bucket-store.ts";
-import type { ConfigStore } from "../ports/config-store.ts";
-import type { EntityStore } from "../ports/entity-store.ts";
-import type { BucketsMaybeInPlace } from "../ports/in-place-takes.ts";
-import type { ChangeReply } from "../ports/lease-change.ts";
-import type { LeaseReply, LeaseStore } from "../ports/lease-store.ts";
-import type { ManifestStore } from "../ports/manifest-store.ts";
-import type { NamespaceStore } from "../ports/namespace-store.ts";
-import type { PlanStore } from "../ports/plan-store.ts";
+import type { ConfigStore, NamespaceStore } from "../ports/config-store.ts";
+import type { ChangeReply, LeaseReply, LeaseStore } from "../ports/lease-store.ts";
 import type { BackgroundFault, ScopedStore, Store } from "../ports/store.ts";
 import type { SeededRandom } from "./random.ts";
 
@@ -106,20 +101,42 @@ export class FaultStore implements Store {
 
   scope(namespaceId: string): ScopedStore {
     const inner = this.#inner.scope(namespaceId);
+    const { entities, plans, usage, refusals, refusalLog, callers, audit, manifests } = inner;
     return {
       buckets: this.#bucketsOf(inner.buckets),
       config: this.#configOf(inner.config),
-      entities: this.#entitiesOf(inner.entities),
-      plans: this.#plansOf(inner.plans),
-      usage: { query: (...args) => this.#plain("look", () => inner.usage.query(...args)) },
-      refusals: {
-        isKept: inner.refusals.isKept,
-        writeEveryMs: inner.refusals.writeEveryMs,
-        write: (...args) => this.#plain("count", () => inner.refusals.write(...args)),
-        query: (...args) => this.#plain("look", () => inner.refusals.query(...args)),
+      entities: {
+        ...this.#plainCalls("look", entities, ["get", "children", "list"]),
+        ...this.#plainCalls("change", entities, ["create", "update", "delete"]),
       },
-      audit: { list: (...args) => this.#plain("look", () => inner.audit.list(...args)) },
-      manifests: this.#manifestsOf(inner.manifests),
+      plans: {
+        ...this.#plainCalls("look", plans, ["get", "list", "listEntities"]),
+        ...this.#plainCalls("change", plans, ["create", "update", "delete"]),
+      },
+      usage: this.#plainCalls("look", usage, ["query"]),
+      refusals: {
+        isKept: refusals.isKept,
+        writeEveryMs: refusals.writeEveryMs,
+        ...this.#plainCalls("count", refusals, ["write"]),
+        ...this.#plainCalls("look", refusals, ["query"]),
+      },
+      refusalLog: {
+        ...this.#plainCalls("count", refusalLog, ["write"]),
+        ...this.#plainCalls("look", refusalLog, ["list"]),
+      },
+      ...(callers && {
+        callers: {
+          isKept: callers.isKept,
+          writeEveryMs: callers.writeEveryMs,
+          ...this.#plainCalls("count", callers, ["write"]),
+          ...this.#plainCalls("look", callers, ["query"]),
+        },
+      }),
+      audit: this.#plainCalls("look", audit, ["list"]),
+      manifests: {
+        ...this.#plainCalls("look", manifests, ["getRun", "list", "listConfigs"]),
+        ...this.#plainCalls("change", manifests, ["setRun", "enter", "strike"]),
+      },
       leases: this.#leasesOf(inner.leases),
     };
   }
@@ -151,27 +168,25 @@ export class FaultStore implements Store {
       ...(takeOne === undefined || split || pause !== undefined
         ? {}
         : {
-            // Where a fault may be due, the long way meets it.
+            // A fault that may be due is met by the slower path.
             takeOne: (...args) => (this.#crashed || this.#mayFail("take") ? undefined : takeOne(...args)),
           }),
       debit: (...args) => this.#call("debit", () => inner.debit(...args), notWritten),
       credit: (...args) => this.#call("credit", () => inner.credit(...args), notWritten),
+      refund: (...args) => this.#call("credit", () => inner.refund(...args), notWritten),
       renew: (...args) =>
         this.#call(
           "renew",
           () => inner.renew(...args),
           (_, cause) => ({ kind: "unavailable", cause }),
         ),
-      topUp: (...args) => this.#plain("change", () => inner.topUp(...args)),
-      reset: (...args) => this.#plain("change", () => inner.reset(...args)),
+      ...this.#plainCalls("change", inner, ["topUp", "reset"]),
+      ...this.#plainCalls("look", inner, ["read", "listKeys", "listByResource"]),
       ...this.#telling(inner),
-      read: (...args) => this.#plain("look", () => inner.read(...args)),
-      listKeys: (...args) => this.#plain("look", () => inner.listKeys(...args)),
-      listByResource: (...args) => this.#plain("look", () => inner.listByResource(...args)),
     };
   }
 
-  /** A client that was stopped hears nothing any more. */
+  /** A client that was stopped gets no more events. */
   #telling(inner: BucketStore): Pick<BucketStore, "watchThresholds" | "thresholdsTold"> {
     const watch = inner.watchThresholds?.bind(inner);
     if (watch === undefined) return {};
@@ -186,7 +201,7 @@ export class FaultStore implements Store {
   }
 
   async #takeEach(inner: BucketStore, claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
-    // What was sent claim by claim cannot be called back as a whole: every claim is answered, also of an aborted request.
+    // Claims that are sent one by one cannot be aborted together: every claim is answered, also if the request is aborted.
     const { signal: _, ...sent } = context;
     const each = { ...sent, generation: undefined, lease: undefined };
     const replies = await Promise.all(claims.map((claim) => this.#take(inner, [claim], each)));
@@ -197,57 +212,27 @@ export class FaultStore implements Store {
     const { split = false, generationHidden = split, pause } = this.#options;
     const resolveSync = inner.resolveSync?.bind(inner);
     const askGeneration = inner.askGeneration?.bind(inner);
+    const isUnchanged = generationHidden ? undefined : inner.isUnchanged?.bind(inner);
     return {
       generation: () => (generationHidden ? undefined : inner.generation()),
+      ...(isUnchanged === undefined ? {} : { isUnchanged }),
       ...(askGeneration === undefined ? {} : { askGeneration: () => this.#plain("look", askGeneration) }),
-      resolve: (...args) => this.#plain("resolve", () => inner.resolve(...args)),
+      ...this.#plainCalls("resolve", inner, ["resolve"]),
       ...(resolveSync === undefined || pause !== undefined
         ? {}
         : {
             resolveSync: (entityId, resource) =>
               this.#plain("resolve", () => resolveSync(entityId, resource)) as ReturnType<typeof resolveSync>,
           }),
-      get: (...args) => this.#plain("look", () => inner.get(...args)),
-      set: (...args) => this.#plain("change", () => inner.set(...args)),
-      setPolicy: (...args) => this.#plain("change", () => inner.setPolicy(...args)),
-      delete: (...args) => this.#plain("change", () => inner.delete(...args)),
-      listForEntity: (...args) => this.#plain("look", () => inner.listForEntity(...args)),
-      listEntities: (...args) => this.#plain("look", () => inner.listEntities(...args)),
-      listEntityResources: (...args) => this.#plain("look", () => inner.listEntityResources(...args)),
-      listResources: (...args) => this.#plain("look", () => inner.listResources(...args)),
-    };
-  }
-
-  #entitiesOf(inner: EntityStore): EntityStore {
-    return {
-      create: (...args) => this.#plain("change", () => inner.create(...args)),
-      get: (...args) => this.#plain("look", () => inner.get(...args)),
-      update: (...args) => this.#plain("change", () => inner.update(...args)),
-      delete: (...args) => this.#plain("change", () => inner.delete(...args)),
-      children: (...args) => this.#plain("look", () => inner.children(...args)),
-      list: (...args) => this.#plain("look", () => inner.list(...args)),
-    };
-  }
-
-  #plansOf(inner: PlanStore): PlanStore {
-    return {
-      create: (...args) => this.#plain("change", () => inner.create(...args)),
-      get: (...args) => this.#plain("look", () => inner.get(...args)),
-      update: (...args) => this.#plain("change", () => inner.update(...args)),
-      delete: (...args) => this.#plain("change", () => inner.delete(...args)),
-      list: (...args) => this.#plain("look", () => inner.list(...args)),
-      listEntities: (...args) => this.#plain("look", () => inner.listEntities(...args)),
-    };
-  }
-
-  #manifestsOf(inner: ManifestStore): ManifestStore {
-    return {
-      setRun: (...args) => this.#plain("change", () => inner.setRun(...args)),
-      getRun: (...args) => this.#plain("look", () => inner.getRun(...args)),
-      enter: (...args) => this.#plain("change", () => inner.enter(...args)),
-      strike: (...args) => this.#plain("change", () => inner.strike(...args)),
-      list: (...args) => this.#plain("look", () => inner.list(...args)),
-      listConfigs: (...args) => this.#plain("look", () => inner.listConfigs(...args)),
+      ...this.#plainCalls("change", inner, ["set", "setPolicy", "delete"]),
+      ...this.#plainCalls("look", inner, [
+        "get",
+        "history",
+        "listForEntity",
+        "listEntities",
+        "listEntityResources",
+        "listResources",
+      ]),
     };
   }
 
@@ -262,27 +247,30 @@ export class FaultStore implements Store {
         : { change: (...args) => this.#call<ChangeReply>("lease", () => change(...args), notWritten) }),
       create: (...args) => write(() => inner.create(...args)),
       move: (...args) => write(() => inner.move(...args)),
-      get: (...args) => this.#plain("look", () => inner.get(...args)),
-      listOpen: (...args) => this.#plain("look", () => inner.listOpen(...args)),
-      findDue: (...args) => this.#plain("look", () => inner.findDue(...args)),
-      beginKey: (...args) => this.#plain("key", () => inner.beginKey(...args)),
-      renewKey: (...args) => this.#plain("key", () => inner.renewKey(...args)),
-      releaseKey: (...args) => this.#plain("key", () => inner.releaseKey(...args)),
+      ...this.#plainCalls("look", inner, ["get", "listOpen", "findDue"]),
+      ...this.#plainCalls("key", inner, ["beginKey", "renewKey", "releaseKey"]),
     };
   }
 
   #namespacesOf(inner: NamespaceStore): NamespaceStore {
     return {
-      register: (...args) => this.#plain("change", () => inner.register(...args)),
-      get: (...args) => this.#plain("look", () => inner.get(...args)),
-      list: (...args) => this.#plain("look", () => inner.list(...args)),
-      delete: (...args) => this.#plain("change", () => inner.delete(...args)),
-      recover: (...args) => this.#plain("change", () => inner.recover(...args)),
-      listOrphans: (...args) => this.#plain("look", () => inner.listOrphans(...args)),
-      withDueLeases: (...args) => this.#plain("look", () => inner.withDueLeases(...args)),
-      nothingDue: (...args) => this.#plain("look", () => inner.nothingDue(...args)),
-      purge: (...args) => this.#plain("change", () => inner.purge(...args)),
+      ...this.#plainCalls("look", inner, ["get", "list", "listOrphans", "withDueLeases", "nothingDue"]),
+      ...this.#plainCalls("change", inner, ["register", "delete", "recover", "beginCopy", "endCopy", "purge"]),
     };
+  }
+
+  /** Methods of a port that are calls of one kind. */
+  #plainCalls<Port, const Name extends keyof Port>(
+    call: FaultedCall,
+    inner: Port,
+    names: readonly Name[],
+  ): Pick<Port, Name> {
+    type Method = (...args: unknown[]) => MaybePromise<unknown>;
+    const methods = names.map((name) => {
+      const method = (inner[name] as Method).bind(inner);
+      return [name, (...args: unknown[]) => this.#plain(call, () => method(...args))] as const;
+    });
+    return Object.fromEntries(methods) as Pick<Port, Name>;
   }
 
   /** A call that has no answer for an outage: it throws. */
@@ -306,7 +294,6 @@ export class FaultStore implements Store {
     pause: NonNullable<FaultOptions["pause"]>,
   ): Promise<Reply> {
     await pause(call, "applying");
-    // Dead before it was sent.
     if (this.#crashed) return never();
     const applied = await settled(() => this.#applied(call, apply, failed));
     await pause(call, "answering");
@@ -351,7 +338,7 @@ interface Order {
 
 type Failed<Reply> = (applied: "no" | "unknown", cause: unknown) => Reply;
 
-/** The answer to a client that is gone. A new one each time: what waits for it can be forgotten with it. */
+/** The answer to a client that is gone. It is a new promise each time, so that what waits for it can be collected with it. */
 function never(): Promise<never> {
   return new Promise(() => {});
 }
@@ -374,4 +361,15 @@ async function settled<Reply>(work: () => MaybePromise<Reply>): Promise<() => Re
       throw error;
     };
   }
+}
+
+/** The port with some of its methods replaced; the others are called as they are. */
+export function overriding<Port extends object>(port: Port, overrides: Partial<Port>): Port {
+  return new Proxy(port, {
+    get: (target, name) => {
+      if (Object.hasOwn(overrides, name)) return Reflect.get(overrides, name);
+      const value: unknown = Reflect.get(target, name);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
 }

@@ -1,4 +1,4 @@
-import type { Clock } from "../ports/system.ts";
+import type { Clock, Turns } from "../ports/system.ts";
 
 interface Sleeper {
   readonly wakeAtMs: number;
@@ -17,7 +17,7 @@ interface Sleeper {
  */
 export class SimulatedClock implements Clock {
   #nowMs: number;
-  /** In the order of waking; those for the same instant in the order in which they fell asleep. */
+  /** Sleepers in the order of waking; those of the same instant in the order in which they fell asleep. */
   #sleepers: Sleeper[] = [];
 
   constructor(startMs: number) {
@@ -112,10 +112,13 @@ export class SkewedClock implements Clock {
   }
 }
 
-/** A store that joins calls answers a turn later, and what hears the answer may ask it again. */
+/** A store that joins calls answers a turn later, and the caller may then call it again. */
 const TURNS = 8;
 
-/** Lets everything run that can run without time passing. */
+/** Runs everything that can run before time passes. */
 async function idle(): Promise<void> {
   for (let turn = 0; turn < TURNS; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
+
+/** Turns of a world in which nothing else waits for its turn: calls go on at once, and replay exactly. */
+export const NO_TURNS: Turns = { next: async () => {} };

@@ -1,10 +1,8 @@
 import type { TestContext } from "node:test";
 import { createLog } from "../../src/aggregator/log.ts";
 import { Metrics } from "../../src/aggregator/metrics.ts";
-import type { ObjectStore } from "../../src/aggregator/objects.ts";
-import { Receipts } from "../../src/aggregator/receipts.ts";
-import { openS3 } from "../../src/aggregator/s3-objects.ts";
-import type { Archive } from "../../src/aggregator/write-archive.ts";
+import { type ObjectStore, openS3 } from "../../src/aggregator/objects.ts";
+import { type Archive, Receipts } from "../../src/aggregator/write-archive.ts";
 import type { DynamodbLocal } from "../dynamodb/dynamodb-local.ts";
 import { recordsOn } from "../dynamodb/store-kit.ts";
 import type { S3Server } from "../s3/moto.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { collected } from "../../src/adapters/dynamodb/paging.ts";
-import { entityKey, namespaceIdKey } from "../../src/adapters/dynamodb/schema.ts";
+import { entityKey, NAMESPACE_INDEX, namespaceIdKey } from "../../src/adapters/dynamodb/schema.ts";
 import { Limit } from "../../src/domain/limits/limit.ts";
 import { sweep } from "../../src/entry/aggregator.ts";
 import { atDepth } from "../depth.ts";
@@ -36,7 +36,7 @@ await describeDynamo("what was cut off, and the sweep that finishes it", (dynamo
       if (await ground.place.scope.entities.get("a")) await remove(ground.place, "a");
       assert.equal(await ground.records.get(entityKey(ground.namespaceId, "a")), undefined, `after ${calls} calls`);
       const left = await collected(
-        ground.records.query({ index: "GSI4", partition: ["GSI4PK", ground.namespaceId], keysOnly: true }),
+        ground.records.query({ index: NAMESPACE_INDEX, partition: ground.namespaceId, keysOnly: true }),
       );
       assert.deepEqual(
         left.map(({ PK }) => PK?.S ?? "").filter((pk) => /#a(#|$)/.test(pk) && !pk.includes("AUDIT#")),
@@ -69,7 +69,7 @@ await describeDynamo("what was cut off, and the sweep that finishes it", (dynamo
     const reports = await Promise.all([swept(ground.table), swept(ground.table)]);
     assert.equal(Math.max(...reports.map(({ purgesFinished }) => purgesFinished)), 1);
     assert.equal(await ground.records.get(namespaceIdKey(tenant.namespaceId)), undefined);
-    const left = ground.records.query({ index: "GSI4", partition: ["GSI4PK", tenant.namespaceId] });
+    const left = ground.records.query({ index: NAMESPACE_INDEX, partition: tenant.namespaceId });
     for await (const item of left) assert.fail(item.PK?.S);
     const { items } = await ground.place.scope.audit.list({}, { limit: 100 });
     assert.equal(items.filter(({ action }) => action === "namespace_purged").length, 1);

@@ -13,5 +13,10 @@ interface Way {
 
 /** A limiter on a table. */
 export function limiterOn({ stack, ...way }: Way, clock?: { now(): number }): Promise<Limiter> {
-  return Limiter.open({ store: `dynamodb:${stack}`, ...way, ...(clock === undefined ? {} : { clock }) });
+  return Limiter.open({
+    store: `dynamodb:${stack}`,
+    timeoutMs: 60_000,
+    ...way,
+    ...(clock === undefined ? {} : { clock }),
+  });
 }

@@ -1,10 +1,10 @@
 import type { Checkpoint, CheckpointStore } from "../../src/aggregator/checkpoints.ts";
 import { LEASE_MS } from "../../src/aggregator/checkpoints.ts";
-import type { StreamRecord } from "../../src/aggregator/stream-record.ts";
 import type {
   StreamOpened,
   StreamPosition,
   StreamRead,
+  StreamRecord,
   StreamShard,
   StreamSource,
 } from "../../src/aggregator/stream-source.ts";

@@ -1,5 +1,5 @@
 import type { Attributes } from "../../src/adapters/dynamodb/codec.ts";
-import type { StreamRecord } from "../../src/aggregator/stream-record.ts";
+import type { StreamRecord } from "../../src/aggregator/stream-source.ts";
 
 // Records of a stream as AWS and DynamoDB Local hand them out, for tests.
 

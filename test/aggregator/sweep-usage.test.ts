@@ -5,7 +5,7 @@ import { collected } from "../../src/adapters/dynamodb/paging.ts";
 import { texts, updateRecord } from "../../src/adapters/dynamodb/records-write.ts";
 import { itemPlace, itemTableKey } from "../../src/adapters/dynamodb/schema.ts";
 import { DynamoUsage } from "../../src/adapters/dynamodb/usage.ts";
-import { readClosedUntil, readUsageState } from "../../src/adapters/dynamodb/usage-closed.ts";
+import { readClosedUntil, readUsageState } from "../../src/adapters/dynamodb/usage-resources.ts";
 import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { Limit } from "../../src/entry/index.ts";
 import { atDepth } from "../depth.ts";
@@ -41,9 +41,7 @@ async function used(t: TestContext, dynamodb: DynamodbLocal) {
   }
   time.nowMs = START_MS + 8 * HOUR_MS;
   const records = recordsOn(dynamodb, stack);
-  const registry = await collected(
-    records.query({ partition: ["PK", "_/SYSTEM#"], range: { name: "SK", prefix: "#NSID#" } }),
-  );
+  const registry = await collected(records.query({ partition: "_/SYSTEM#", range: { prefix: "#NSID#" } }));
   const namespaceId = registry[0]?.namespace_id?.S ?? "";
   // What is counted, read by a process of its own.
   const read = async (window: "hourly" | "daily" | "monthly") => {
@@ -108,7 +106,7 @@ await describeDynamo("a sweep over real buckets", (dynamodb) => {
 
   test("killed after any of its calls, it changes no usage, and the next one closes the rest", async (t) => {
     let kills = 0;
-    for (let calls = 1; ; calls += atDepth(5, 1)) {
+    for (let calls = 1; ; calls += atDepth(11, 1)) {
       const { way, clock, read } = await used(t, dynamodb);
       const proxy = await FaultProxy.open(t, dynamodb.endpoint);
       let left = calls;
@@ -206,7 +204,7 @@ await describeDynamo("a sweep over real buckets", (dynamodb) => {
     const snapshots = ["hourly", "daily"] as const;
     const options = { ...way, clock, write: () => {}, all: true, snapshots };
     await sweep(options);
-    const original = new DynamoUsage(records, namespaceId);
+    const original = new DynamoUsage({ records, namespaceId });
     const seen = async (window: "hourly" | "daily") => {
       const { items } = await original.query({ window, fromMs: 0, toMs: Number.MAX_SAFE_INTEGER }, { limit: 100 });
       return items.map(({ entityId, windowStartMs, counters, requests }) => ({
@@ -226,8 +224,8 @@ await describeDynamo("a sweep over real buckets", (dynamodb) => {
     assert.deepEqual(await seen("daily"), await read("daily"));
     const [item] = await collected(
       records.query({
-        partition: ["PK", `${namespaceId}/ENTITY#a`],
-        range: { name: "SK", prefix: "#USAGE#api#2026-03-15T10" },
+        partition: `${namespaceId}/ENTITY#a`,
+        range: { prefix: "#USAGE#api#2026-03-15T10" },
       }),
     );
     assert.deepEqual(

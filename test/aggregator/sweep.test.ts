@@ -5,17 +5,15 @@ import { namespaceOf } from "../../src/adapters/dynamodb/namespaces-record.ts";
 import { collected } from "../../src/adapters/dynamodb/paging.ts";
 import { Records } from "../../src/adapters/dynamodb/records.ts";
 import { itemPlace } from "../../src/adapters/dynamodb/schema.ts";
-import { readClosedUntil } from "../../src/adapters/dynamodb/usage-closed.ts";
+import { readClosedUntil } from "../../src/adapters/dynamodb/usage-resources.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
 import { createLog } from "../../src/aggregator/log.ts";
 import { Metrics } from "../../src/aggregator/metrics.ts";
-import { sweepAll } from "../../src/aggregator/sweep.ts";
+import { type SweepParts, sweepAll } from "../../src/aggregator/sweep.ts";
 import { SweepLedger } from "../../src/aggregator/sweep-ledger.ts";
-import type { SweepParts } from "../../src/aggregator/sweep-parts.ts";
 import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
-import type { ShardClosed } from "../../src/protocol/decide/close.ts";
-import type { HourCloser } from "../../src/protocol/usage/close-hours.ts";
+import type { HourCloser, ShardClosed } from "../../src/protocol/usage/close-hours.ts";
 import { atDepth } from "../depth.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { cutOffAfter, type Ground, newGround, S, Wire } from "../dynamodb/store-kit.ts";
@@ -87,9 +85,7 @@ class SweepGround {
     return sweepAll({
       ...{ records, ledger: new SweepLedger(records, systemRandom.id(), clock) },
       namespaces: async function* () {
-        for (const item of await collected(
-          records.query({ partition: ["PK", "_/SYSTEM#"], range: { name: "SK", prefix: "#NSID#" } }),
-        ))
+        for (const item of await collected(records.query({ partition: "_/SYSTEM#", range: { prefix: "#NSID#" } })))
           yield namespaceOf(item);
       },
       scope: () => ({ hours: this.hours, finishDeletion: async () => {} }),

@@ -4,10 +4,10 @@ import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { Command } from "commander";
-import { MIGRATIONS } from "../../src/adapters/sqlite/migrations.ts";
-import { isColored } from "../../src/cli/color.ts";
-import type { CommandContext } from "../../src/cli/command.ts";
+import { MIGRATIONS } from "../../src/adapters/sqlite/open-connection.ts";
+import { type CommandContext, describe } from "../../src/cli/command.ts";
 import { IN_ENVIRONMENT, serve } from "../../src/cli/commands/serve.ts";
+import { isColored } from "../../src/cli/table.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { atDepth } from "../depth.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
@@ -34,7 +34,10 @@ test("mistakes: 2, one sentence with the value and the remedy, and nothing is ma
     [["entity", "list", "--josn"], /Unknown option '--josn'; did you mean --json\?/],
     [["entity", "show"], /Missing required argument 'id'/],
     [["entity", "list", "--store", "memory"], /would be empty and lost/],
-    [["entity", "list", "--store", "redis:x"], /give sqlite:FILE, postgres:\/\/HOST\/DATABASE or dynamodb:STACK/],
+    [
+      ["entity", "list", "--store", "redis:x"],
+      /give sqlite:FILE, postgres:\/\/HOST\/DATABASE, redis:\/\/HOST or dynamodb:STACK/,
+    ],
     [["entity", "list", "--store", "postgres"], /goes by DATABASE_URL, which is not set; set it, or give postgres:/],
     [["entity", "list", "--store", "postgress://u:secret@h/db"], /The store is "postgress:\.\.\."; give sqlite:FILE/],
     [["entity", "list", "--store", "postgres://h/db?shema=a"], /unknown parameter "shema"; did you mean `schema`\?/],
@@ -47,7 +50,7 @@ test("mistakes: 2, one sentence with the value and the remedy, and nothing is ma
     [["sweep", "--store", "postgres://h/db", "-N", "a"], /leave --namespace out/],
     [["sweep", "--store", "postgres://h/db", "--dry-run"], /leave --dry-run out/],
     [["sweep", "--store", "postgres://h/db", "--audit-keep", "5"], /--audit-keep.*give a duration/],
-    [["serve", "--store", "memory", "--durability", "full"], /--durability is for SQLite and PostgreSQL/],
+    [["serve", "--store", "memory", "--durability", "full"], /--durability is for SQLite, PostgreSQL and Redis/],
     [["entity", "list", "--store", "sqlite:x.db", "--stack", "b"], /give one/],
     [["entity", "list", "--store", "sqlite:x.db", "--region", "eu-west-1"], /--region is for DynamoDB/],
     [["entity", "list", "--max", "0", ...store], /whole number, at least 1/],
@@ -129,7 +132,7 @@ test("whom the audit trail names: the option, the environment, or user@host", as
 
 test("colours: the option, then NO_COLOR, then FORCE_COLOR, then a terminal that is not dumb", () => {
   const at = (env: Record<string, string>, color: string | undefined, stdout: boolean) =>
-    isColored({ env, terminal: { stdout } } as unknown as CommandContext, color === undefined ? {} : { color });
+    isColored({ env, terminal: { stdout }, options: { color } } as unknown as CommandContext);
   assert.equal(at({ NO_COLOR: "1" }, "always", false), true);
   assert.equal(at({ FORCE_COLOR: "1" }, "never", true), false);
   assert.equal(at({ NO_COLOR: "1", FORCE_COLOR: "1" }, undefined, true), false);
@@ -321,7 +324,7 @@ test("a manifest with hundreds of problems shows the first of them, and all as J
 
 test("every option of serve has its variable, and a shared table the same one for every command", async () => {
   const command = new Command();
-  serve.configure(command);
+  describe(command, serve);
   const options = command.options.map((option) => option.attributeName());
   assert.deepEqual(
     options.filter((name) => !IN_ENVIRONMENT.includes(name)),

@@ -14,7 +14,7 @@ import {
 import { dirname, join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { writeWhole } from "../../src/cli/files.ts";
+import { writeWhole } from "../../src/cli/output.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { atDepth } from "../depth.ts";
 import { tempFile } from "../sqlite/temp-store.ts";

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import { COMMANDS, GROUPS } from "../../src/cli/commands.ts";
+import { EDGE_FILE } from "../edge/kit.ts";
 import { here } from "./in-process.ts";
 import { cliReference, helpOf } from "./reference.ts";
 
@@ -56,6 +57,7 @@ test("every example works when it is pasted", async (t) => {
   const prepared = join(folder, "prepared");
   mkdirSync(prepared);
   writeFileSync(join(prepared, "limits.yaml"), MANIFEST);
+  writeFileSync(join(prepared, "edge.yaml"), EDGE_FILE);
   for (const line of [...PREPARED, `limits apply -f ${join(prepared, "limits.yaml")} --take-over --yes`]) {
     const { code, stderr } = await here([
       ...line.split(" "),

@@ -13,7 +13,7 @@ entities:
   key-1: { parent: proj-1, resources: { gpt-4: { limits: { rpm: 10/min } } } }
 `;
 
-/** Declared limits from the file to the store and back, on whatever store. */
+/** Declared limits from the file to the store and back, on whatever store, and over a service. */
 export async function limitsStory(t: TestContext, where: readonly string[]): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "zae-limiter-limits-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -23,7 +23,8 @@ export async function limitsStory(t: TestContext, where: readonly string[]): Pro
     return { ...ran, json: JSON.parse(ran.stdout || ran.stderr) };
   };
   writeFileSync(file, MANIFEST);
-  assert.equal((await here(["init", "--yes", ...where])).code, 0);
+  // A service has a store.
+  if (!where.includes("--url")) assert.equal((await here(["init", "--yes", ...where])).code, 0);
   assert.deepEqual((await run("limits validate")).json.pieces, 4);
   const planned = await run("limits plan --exit-code");
   assert.deepEqual([planned.code, planned.json.summary.create], [1, 4]);
@@ -31,6 +32,13 @@ export async function limitsStory(t: TestContext, where: readonly string[]): Pro
   assert.deepEqual([applied.code, applied.stderr], [0, ""]);
   assert.ok(applied.json.changes.every(({ done }: { done: boolean }) => done));
   assert.deepEqual([(await run("limits plan --exit-code")).code, (await run("limits diff")).json.drift], [0, []]);
+
+  const whole = await here(["limits", "export", ...where]);
+  assert.match(whole.stdout, /^namespace: default\nowner: platform$/m);
+  writeFileSync(file, whole.stdout);
+  const { owner, pieces } = (await run("limits validate")).json;
+  assert.deepEqual([owner, pieces], ["platform", 4]);
+  assert.deepEqual([(await run("limits plan --exit-code")).code, (await run("limits diff")).code], [0, 0]);
 
   assert.equal((await here(["resource", "set-defaults", "gpt-4", "-l", "rpm:1", ...where])).code, 0);
   const drift = await here(["limits", "diff", "--owner", "platform", ...where]);

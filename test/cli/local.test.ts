@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { createTable } from "../../src/entry/dynamodb.ts";
 import { isRunning, startMarkOf } from "../../src/local/background.ts";
-import { tablesAt } from "../../src/local/engine-answer.ts";
+import { tablesAt } from "../../src/local/engine-record.ts";
 import { LOCAL_ACCESS } from "../../src/local/runner.ts";
 import { deepTest } from "../deep-test.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";

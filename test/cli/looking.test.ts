@@ -40,6 +40,33 @@ test("bucket list without a resource has the buckets of all, and usage totals ha
   );
 });
 
+test("usage by zone, of callers without limits, and of totals", async (t) => {
+  const { run } = await onFile(
+    t,
+    "entity create org",
+    "entity create key-1 --parent org",
+    "entity set-limits org -l rpm:100",
+    "entity set-totals org -l usd:$50/day",
+    "acquire key-1 gpt-4 -c rpm=1 -c usd=$2 --allow-unknown",
+  );
+  const days = await run("usage list -e key-1 -w daily --tz Asia/Kolkata");
+  const day = new Intl.DateTimeFormat("sv-SE", { timeZone: "Asia/Kolkata" }).format(new Date());
+  assert.match(days.stdout, new RegExp(`${day} +key-1 +gpt-4 +1 +rpm=1 usd=`));
+  const rows = async (line: string) => JSON.parse((await run(`${line} --json`)).stdout).items;
+  assert.deepEqual(
+    (await rows("usage list --totals")).map(({ entityId, resource }: Record<string, string>) => [entityId, resource]),
+    [
+      ["key-1", "gpt-4"],
+      ["org", "*"],
+      ["org", "gpt-4"],
+    ],
+  );
+  assert.match((await run("usage summary")).stdout, /inTotal +usd=/);
+  const wrong = await run("usage list -w daily --tz Mars/Olympus");
+  assert.equal(wrong.code, 2);
+  assert.match(wrong.stderr, /Mars\/Olympus/);
+});
+
 test("--leave-percent: a request that leaves too little is refused, and said so", async (t) => {
   const { run } = await onFile(t, "resource set-defaults gpt-4 -l rpm:100/day", "entity create key-1");
   const ask = async (line: string) => run(line);

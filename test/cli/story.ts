@@ -210,6 +210,16 @@ export async function dailyStory(where: readonly string[], principal: RegExp): P
   assert.equal((await json(at(topUp), 0)).repeated, true);
   assert.deepEqual((await json(at("entity top-up key-1 -r gpt-4 -a tpm:500"), 0)).amounts, { tpm: 500 });
   assert.equal((await json(at("bucket reset key-1 gpt-4 -l tpm"), 0)).repeated, false);
+  const charge = "bucket charge key-1 gpt-4 -a tpm=500 --idempotency-key report-1";
+  assert.deepEqual((await json(at(`${charge} --dry-run`), 0)).amounts, { tpm: 500 });
+  assert.deepEqual(await json(at(charge), 0), {
+    ...{ entityId: "key-1", resource: "gpt-4", amounts: { tpm: 500 } },
+    repeated: false,
+  });
+  assert.equal((await json(at(charge), 0)).repeated, true);
+  assert.deepEqual((await json(at("bucket give-back key-1 gpt-4 -a tpm=900 --dry-run"), 0)).amounts, { tpm: 500 });
+  assert.deepEqual((await json(at("bucket give-back key-1 gpt-4 -a tpm=900"), 0)).amounts, { tpm: 500 });
+  await fault(at("bucket charge key-1 gpt-4 -a tpn=1"), 2, "limit_unknown");
   await fault(at("bucket reset key-1 gpt-4 -l tpn"), 2, "limit_unknown");
   await fault(at("bucket reset key-1 gpt-4 -l tpn --dry-run"), 2, "limit_unknown");
   const looked = (await json(at("watch -e key-1 --once --interval 10ms"), 0)).items;
@@ -295,6 +305,39 @@ export async function refusalStory(where: readonly string[]): Promise<void> {
     (await here(at("refusals list -e a -w monthly"))).stdout,
     /ENTITY +RESOURCE +LIMIT +OF +REFUSED\n.* a +api +rpd +a +2\n/,
   );
+  const single = (await json(at("refusals log --from 2h"), 0)).items;
+  assert.deepEqual(
+    single.map(({ entityId, limit, requested, available, capacity }: Json) => [
+      entityId,
+      limit,
+      requested,
+      available,
+      capacity,
+    ]),
+    [
+      ["b", "tpd", 1, 0, 5],
+      ["a", "rpd", 1, 0, 1],
+      ["a", "rpd", 1, 0, 1],
+    ],
+  );
+  const newest = await json(at("refusals log --max 1"), 0);
+  assert.deepEqual(newest.items, single.slice(0, 1));
+  assert.deepEqual((await json([...at("refusals log"), "--cursor", newest.cursor], 0)).items, single.slice(1));
+  assert.deepEqual((await json(at("refusals log -e a -r api -l rpd"), 0)).items, single.slice(1));
+  assert.match(
+    (await here(at("refusals log -e b"))).stdout,
+    /WHEN +ENTITY +RESOURCE +LIMIT +OF +ASKED +HAD +WAIT +REQUEST\n.* b +api +tpd +b +1 +0 /,
+  );
+  const minute = new Date(single[0].atMs).toISOString().slice(0, 16);
+  const then = await json(at(`explain b api --at ${minute}Z`), 0);
+  assert.deepEqual([then.outcome, then.refusals], ["past", single.slice(0, 1)]);
+  // Limits that were set in that minute were not in force when it began.
+  assert.equal((await json(at(`explain b api --at ${minute.slice(11)}`), 0)).atMs, then.atMs);
+  const told = (await here(at(`explain b api --at ${new Date(single[0].atMs).toISOString()}`))).stdout;
+  assert.match(told, /^At \d{4}-.+ UTC b goes by these limits on api:\n\nENTITY +LIMIT +FROM +SINCE +UNTIL\n/);
+  assert.match(told, /Refused at \d\d:\d\d UTC:\n[\d:.]+ +tpd of b had 0 of 5, 1 asked, fits in /);
+  await fault(at("explain b api --at 25:00"), 2, "usage");
+  await fault(at("explain b api --at 14:03 -c rpd=1"), 2, "usage");
   assert.deepEqual((await json(at("refusals top"), 0)).items, [
     { entityId: "a", count: 2 },
     { entityId: "b", count: 1 },

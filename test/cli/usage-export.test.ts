@@ -68,7 +68,7 @@ test("what is not there or makes no sense is told with its exit code, and no sto
   for (const [args, code, message] of [
     [["--store", `sqlite:${nowhere}`], 4, /There is no store/],
     [["--store", store, "-N", "tenant"], 4, /no namespace "tenant"/],
-    [["--store", "memory"], 2, /sqlite:FILE, postgres:\/\/HOST\/DATABASE or dynamodb:STACK/],
+    [["--store", "memory"], 2, /sqlite:FILE, postgres:\/\/HOST\/DATABASE, redis:\/\/HOST or dynamodb:STACK/],
     [["--store", store, "--format", "xls"], 2, /csv.*ndjson.*json/],
     [["--store", store, "-w", "weekly"], 2, /hourly.*daily.*monthly/],
     [["--store", store, "--from", "7"], 2, /--from/],

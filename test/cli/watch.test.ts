@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import type { CommandLimiter } from "../../src/cli/command-limiter.ts";
+import { BlockLog } from "../../src/cli/commands/watch.ts";
+import type { CommandLimiter } from "../../src/cli/on-store.ts";
 import {
   type BucketReading,
   byUse,
@@ -9,7 +10,6 @@ import {
   readBuckets,
   type WatchedBucket,
 } from "../../src/cli/watch-look.ts";
-import { BlockLog } from "../../src/cli/watch-screen.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { tempFile } from "../sqlite/temp-store.ts";

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import fc from "fast-check";
 import { ServiceClient } from "../../src/cli/service-client.ts";
 import { checkEntityId, checkNamespace, checkPlanId } from "../../src/domain/names/names.ts";
 import { Limit } from "../../src/entry/index.ts";
-import { routeFinder } from "../../src/server/route-finder.ts";
-import { routes } from "../../src/server/routes.ts";
+import { routeFinder, routes } from "../../src/server/routes.ts";
+import { fc } from "../properties.ts";
 
 // Whatever text a program gives as an id, it arrives as that id at the route that was meant, or nothing is sent at all.
 
@@ -66,6 +65,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
     ],
   ],
   refusals: [[(c, entityId) => c.refusals({ entityId, window: "hourly" }), `get ${NS}/refusals`, "entityId"]],
+  refusalLog: [[(c, entityId) => c.refusalLog({ entityId }), `get ${NS}/refusals/log`, "entityId"]],
   refusalTotals: [
     [
       (c, resource) => c.refusalTotals({ resource, window: "hourly", by: "limit" } as never),
@@ -107,15 +107,21 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   setPlanTotals: [[(c, id) => c.setPlanTotals(id, LIMITS), `put ${NS}/totals`, "planId", checkPlanId]],
   getPlanTotals: [[(c, id) => c.getPlanTotals(id), `get ${NS}/totals`, "planId", checkPlanId]],
   deletePlanTotals: [[(c, id) => c.deletePlanTotals(id), `delete ${NS}/totals`, "planId", checkPlanId]],
-  getPolicy: [[(c, entityId) => c.getPolicy({ entityId }), `get ${NS}/limits`, "entityId"]],
+  getPolicy: [[(c, entityId) => c.getPolicy({ entityId }), `get ${NS}/access`, "entityId"]],
   setAccess: [[(c, entityId) => c.setAccess({ entityId }, "enforce"), `put ${NS}/access`, "entityId"]],
   setCascade: [[(c, resource) => c.setCascade({ resource }, true), `put ${NS}/cascade`, "resource"]],
   topUp: [[(c, entityId) => c.topUp({ ...entity, entityId, amounts: { rpm: 1 } }), `post ${NS}/top-up`, "entityId"]],
+  charge: [[(c, entityId) => c.charge({ ...entity, entityId, amounts: { rpm: 1 } }), `post ${NS}/charge`, "entityId"]],
+  giveBack: [
+    [(c, entityId) => c.giveBack({ ...entity, entityId, amounts: { rpm: 1 } }), `post ${NS}/give-back`, "entityId"],
+  ],
   resetBucket: [[(c, entityId) => c.resetBucket({ ...entity, entityId }), `post ${NS}/reset`, "entityId"]],
   resourceCapacity: [[(c, resource) => c.resourceCapacity(resource, "rpm"), `get ${NS}/capacity`, "resource"]],
   registerNamespace: [[(c, name) => c.registerNamespace(name), "post /v1/namespaces", "name"]],
   getNamespace: [[(c, name) => c.getNamespace(name), "get /v1/namespaces", "name", checkNamespace]],
   deleteNamespace: [[(c, name) => c.deleteNamespace(name), `delete ${NS}`, "namespace", checkNamespace]],
+  freezeNamespace: [[(c, name) => c.freezeNamespace(name), `post ${NS}/freeze`, "namespace", checkNamespace]],
+  unfreezeNamespace: [[(c, name) => c.unfreezeNamespace(name), `post ${NS}/unfreeze`, "namespace", checkNamespace]],
   recoverNamespace: [[(c, id) => c.recoverNamespace(id), "post /v1/orphans/{id}/recover", "path", checkDrawnId]],
   purgeNamespace: [[(c, id) => c.purgeNamespace(id), "post /v1/orphans/{id}/purge", "path", checkDrawnId]],
   "leases.list": [[(c, entityId) => c.leases.list({ entityId, limit: 10 }), `get ${NS}/leases`, "entityId"]],
@@ -150,7 +156,14 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
 /** Methods that take none. */
 const WITHOUT_IDS = [
   ...["me", "about", "close", "isAvailable", "listPlans", "listResources", "listResourcesWithEntityLimits"],
-  ...["listNamespaces", "listOrphanNamespaces", "levels.changeSystem", "setSystemDefaults", "getSystemDefaults"],
+  ...[
+    "overview",
+    "listNamespaces",
+    "listOrphanNamespaces",
+    "levels.changeSystem",
+    "setSystemDefaults",
+    "getSystemDefaults",
+  ],
   ...["deleteSystemDefaults", "setSystemTotals", "getSystemTotals", "deleteSystemTotals"],
 ];
 

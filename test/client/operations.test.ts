@@ -31,7 +31,12 @@ const OTHER_ROUTES: Readonly<Record<string, string>> = {
   "post /leases/{id}/release": "the lease itself",
   "post /leases/{id}/extend": "the lease itself",
   "post /leases/{id}/rollback": "the lease itself, and `lease rollback`",
+  "post /manifest/plan": "planManifest of zae-limiter/manifest, given a client, and `limits plan`",
+  "post /manifest/apply": "applyManifest, and `limits apply`",
+  "get /manifest/drift": "driftOf, and `limits diff`",
+  "get /manifest/export": "exportManifest, and `limits export`",
   "get /events": "`events follow` and the dashboard",
+  "get ": "the dashboard",
   "get /limits/levels": "the dashboard",
   "get /limits/defaults": "the dashboard",
   "get /limits/resets": "the dashboard",
@@ -73,6 +78,19 @@ test("what was used and refused is answered as the library answers it", async (t
   for (const query of [{ window }, { window, limit: "rpm" }, { window, limit: 5 }, { window, limit: "tpm" }]) {
     assert.deepEqual([...(await client.refusals(query))], [...(await limiter.refusals(query))]);
   }
+  const theirLog = await limiter.refusalLog();
+  assert.equal(theirLog.length, 3);
+  assert.deepEqual([...(await client.refusalLog())], [...theirLog]);
+  const { atMs } = theirLog[1] as (typeof theirLog)[0];
+  const one = { fromMs: atMs, toMs: atMs + 1, entityId: "key-1", limit: "rpm" };
+  assert.deepEqual([...(await client.refusalLog(one))], [...(await limiter.refusalLog(one))]);
+  const paged = [];
+  for await (const each of client.refusalLog({ pageSize: 2 })) paged.push(each);
+  assert.deepEqual(paged, [...theirLog]);
+  await assert.rejects(async () => client.refusalLog({ pageSize: 1_001 }), { code: "page_invalid" });
+  assert.deepEqual(await client.explain({ ...on, atMs }), await limiter.explain({ ...on, atMs }));
+  assert.equal((await client.explain({ ...on, atMs })).refusals?.length, 3);
+  await assert.rejects(client.explain({ ...on, atMs, consume: { rpm: 1 } } as never), { code: "option_invalid" });
   const total = { by: "limit" as const };
   assert.deepEqual(await client.refusalTotals(total), await limiter.refusalTotals(total));
   assert.deepEqual(await client.resourceCapacity("gpt-4", "rpm"), await limiter.resourceCapacity("gpt-4", "rpm"));

@@ -3,12 +3,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import fc from "fast-check";
 import { ClientLimiter } from "../../src/client/client.ts";
 import { type Lease, Limit, LimiterError, RateLimiter } from "../../src/entry/index.ts";
 import { createService } from "../../src/entry/server.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { atDepth } from "../depth.ts";
+import { fc } from "../properties.ts";
 
 // The same requests to a limiter, and to a client of a service on a store of its own: what comes out is compared, word for word
 // but for messages.

@@ -4,7 +4,7 @@ import { prepareTable } from "../../src/adapters/dynamodb/table-admin.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
-import { TRUSTED_CLOCK } from "../../src/clock/server-time.ts";
+import { TRUSTED_CLOCK } from "../../src/clock/clock-bounds.ts";
 import { atDepth } from "../depth.ts";
 import { describeDynamo } from "../dynamodb/dynamodb-local.ts";
 import { TableImage } from "../dynamodb/table-image.ts";

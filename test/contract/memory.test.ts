@@ -1,6 +1,6 @@
 import { openMemory } from "../../src/adapters/memory/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
-import { systemTurns } from "../../src/adapters/system/turns.ts";
+import { systemTurns } from "../../src/adapters/system/clock.ts";
 import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
 import { describeStore } from "../kit/contract.ts";
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { bundlePage } from "../../scripts/bundle-page.ts";
-import { pageFiles } from "../../src/server/page-files.ts";
+import { pageFiles } from "../../src/server/dashboard-page.ts";
 
 test("the whole dashboard is under 100 kB compressed", async () => {
   const { index, assets } = await pageFiles();

@@ -6,16 +6,26 @@ import { corrected, isBetween, matches, reread, rowOf } from "../../src/dashboar
 import { filtered, metadataOf, metadataText, treeOf } from "../../src/dashboard/entity-tree.ts";
 import { levelAt, rateOf, stateOf } from "../../src/dashboard/level.ts";
 import { draftOf, isChanged, limitOf, newDraft } from "../../src/dashboard/limit-draft.ts";
-import { refusalSums } from "../../src/dashboard/refusal-sums.ts";
+import { joinedRefusals, refusalSums } from "../../src/dashboard/refusal-sums.ts";
 import { hrefOf, parseRoute } from "../../src/dashboard/route.ts";
 import type { AuditEvent, Entity, UsageSnapshot } from "../../src/dashboard/shapes.ts";
-import { type Counted, chargedTo, countedUsage, totalsOf } from "../../src/dashboard/usage-levels.ts";
-import { rangeOf } from "../../src/dashboard/usage-ranges.ts";
-import { metricsOf, seriesOf, trimmed, windowStarts } from "../../src/dashboard/usage-series.ts";
+import {
+  type Counted,
+  chargedTo,
+  countedUsage,
+  metricsOf,
+  rangeOf,
+  seriesOf,
+  totalsOf,
+  trimmed,
+  windowStarts,
+} from "../../src/dashboard/usage-series.ts";
 import {
   amountsText,
+  dayWords,
   durationWords,
   quoted,
+  rateText,
   rateWords,
   short,
   tokensWords,
@@ -23,6 +33,7 @@ import {
   whole,
 } from "../../src/dashboard/words.ts";
 import type { Kin } from "../../src/domain/charge/own-usage.ts";
+import { AuditEnds } from "../../src/domain/config/audit.ts";
 import { Limit } from "../../src/entry/index.ts";
 
 // What the dashboard works out by itself, without a browser.
@@ -224,6 +235,54 @@ test("an audit event's old values are found further down the trail, on the same 
   );
 });
 
+test("an event under an override changes the base, one of an override what is in force, and its end neither", () => {
+  const at = (atMs: number, action: AuditEvent["action"], details: object): AuditEvent => ({
+    ...{ eventId: `${atMs}`, atMs, action, entityId: "key-1", details: details as AuditEvent["details"] },
+  });
+  const set = (atMs: number, rate: number, end: object = {}) =>
+    at(atMs, "limits_set", { limits: [Limit.perMinute("rpm", rate)], ...end });
+  const trail = [
+    set(90, 7),
+    at(70, "limits_deleted", { override: true }),
+    set(60, 6, { untilMs: 80 }),
+    set(55, 5),
+    set(30, 3, { underUntilMs: 50 }),
+    set(20, 2, { untilMs: 50 }),
+    set(10, 1),
+  ];
+  const rates = trail.map((_, i) =>
+    changesOf(trail, i, true).map(({ before, after }) => [before, after].map((text) => text?.replace(/, .*/, ""))),
+  );
+  assert.deepEqual(rates, [
+    [["5", "7"]],
+    [["6", "5"]],
+    [["5", "6"]],
+    [["3", "5"]],
+    [["1", "3"]],
+    [["1", "2"]],
+    [["none", "1"]],
+  ]);
+  const late = trail.slice(0, 2);
+  assert.deepEqual(changesOf(late, 1, false), [], "the base is older than what was read");
+  const ends = new AuditEnds(65, String);
+  assert.deepEqual(
+    trail.map((event) => ends.of(event)),
+    [
+      undefined,
+      "override ended",
+      "until 80, replaced 70",
+      undefined,
+      "under an override until 50",
+      "ended 50",
+      undefined,
+    ],
+  );
+  assert.equal(new AuditEnds(65, String).of(set(60, 6, { untilMs: 80 })), "until 80");
+  const other = new AuditEnds(65, String);
+  other.of({ ...set(62, 9), resource: "gpt-4" });
+  assert.equal(other.of(set(60, 6, { untilMs: 80 })), "until 80", "another level was changed");
+});
+
 const HOUR_MS = 3_600_000;
 const snapshot = (entityId: string, hour: number, tpm: number, resource = "gpt-4"): UsageSnapshot => ({
   ...{ entityId, resource, window: "hourly", windowStartMs: hour * HOUR_MS, windowEndMs: (hour + 1) * HOUR_MS },
@@ -235,7 +294,7 @@ test("usage becomes a series for each entity, with 0 where nothing was used, the
   const starts = [0, 1, 2, 3].map((hour) => hour * HOUR_MS);
   const { series, left } = seriesOf(snapshots, "tpm", starts, 1);
   assert.deepEqual([series, left], [[{ name: "b", values: [0, 50, 0, 1], total: 51 }], 1]);
-  assert.deepEqual(metricsOf(snapshots), ["requests", "tpm"]);
+  assert.deepEqual(metricsOf(snapshots), ["granted requests", "tpm"]);
   assert.deepEqual(
     seriesOf([snapshot("a", 1, 5), snapshot("a", 1, 6, "x")], "tpm", starts, 9).series[0]?.name,
     "a on x",
@@ -259,7 +318,7 @@ test("an address names a page and what it shows; an unknown one is the first pag
   const route = { page: "limits", params: { entity: "a+b@x.org", resource: "models/gpt 4" } } as const;
   assert.deepEqual(parseRoute(hrefOf(route.page, route.params)), route);
   assert.deepEqual(parseRoute("#/limits?entity=E&resource=R").params, { entity: "E", resource: "R" });
-  for (const hash of ["", "#", "#/nowhere", "#main"]) assert.equal(parseRoute(hash).page, "buckets");
+  for (const hash of ["", "#", "#/nowhere", "#main"]) assert.equal(parseRoute(hash).page, "overview");
   assert.equal(hrefOf("usage", { entity: "", resource: undefined }), "#/usage");
 });
 
@@ -339,6 +398,43 @@ test("refusals of several windows are added up by who, what and whose limit, the
       ["a", "org", true, 1, 0],
     ],
   );
+});
+
+test("equal refusals of one minute are one row, the newest first", () => {
+  const refusal = (number: number, atMs: number, entityId: string, limit = "rpm") => ({
+    number,
+    atMs,
+    entityId,
+    resource: "api",
+    primary: { entityId, resource: "api", limit },
+  });
+  const rows = joinedRefusals([
+    refusal(6, 125_000, "a"),
+    refusal(5, 119_999, "a"),
+    refusal(4, 119_000, "b"),
+    refusal(3, 118_000, "a"),
+    refusal(2, 60_000, "a", "tpm"),
+    refusal(1, 60_000, "a"),
+  ]);
+  assert.deepEqual(
+    rows.map(({ refusal: { number }, count, firstNumber }) => [number, count, firstNumber]),
+    [
+      [6, 1, 6],
+      [5, 3, 1],
+      [4, 1, 4],
+      [2, 1, 2],
+    ],
+  );
+});
+
+test("a day is said as people say it, and a rate is never 0 for some", () => {
+  const nowMs = new Date(2026, 2, 10, 12).getTime();
+  const at = (days: number) => new Date(2026, 2, 10 + days, 16, 5).getTime();
+  assert.deepEqual(
+    [0, 1, 2, 6, 7].map((days) => dayWords(at(days), nowMs)),
+    ["today at 16:05", "tomorrow at 16:05", "on Thursday", "on Monday", "on 17 March"],
+  );
+  assert.deepEqual([0, 0.01, 0.25, 9.94, 12.6, 1_234.5].map(rateText), ["0", "<0.1", "0.3", "9.9", "13", "1,235"]);
 });
 
 test("each request is counted once, at the entity that asked, however many levels it was charged to", () => {

@@ -1,19 +1,17 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
-import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import type { Page } from "playwright-core";
 import { browserTests } from "./chromium.ts";
-import { furnish, goTo, HOSTILE_NAME, LONG_ID, PAGES, ready, served, until, visit, wordsOf } from "./page-kit.ts";
+import { axeFindings, furnish, goTo, HOSTILE_NAME, LONG_ID, PAGES, ready, served, visit, wordsOf } from "./page-kit.ts";
 
 // For everybody: with a token or without, by keyboard, with a screen reader, on a phone, in the dark.
 
 const { inBrowser, inDeepBrowser } = browserTests();
-const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 inDeepBrowser("axe has nothing serious to say about any page, in either theme", async (t, open) => {
   const service = await served(t);
@@ -28,11 +26,11 @@ inDeepBrowser("axe has nothing serious to say about any page, in either theme", 
     for (const name of Object.keys(PAGES)) {
       await goTo(page, name);
       await unfold(page, name);
-      assert.deepEqual(await findings(page), [], `${name}, ${colorScheme}`);
+      assert.deepEqual(await axeFindings(page), [], `${name}, ${colorScheme}`);
     }
     await goTo(page, "entities");
     await page.getByTestId("entity-create").click();
-    assert.deepEqual(await findings(page), [], `a dialog, ${colorScheme}`);
+    assert.deepEqual(await axeFindings(page), [], `a dialog, ${colorScheme}`);
   }
 });
 
@@ -153,7 +151,7 @@ inBrowser("with tokens the page asks first; what a token cannot do is not offere
   await page.getByTestId("token-input").fill("zael_wrong");
   await page.keyboard.press("Enter");
   await page.getByTestId("token-error").getByText("does not accept").waitFor();
-  assert.deepEqual(await findings(page), [], "the form");
+  assert.deepEqual(await axeFindings(page), [], "the form");
 
   await page.getByTestId("token-input").fill(TOKENS.reader);
   await page.getByTestId("token-submit").click();
@@ -219,28 +217,4 @@ async function unfold(page: Page, name: string): Promise<void> {
     await page.getByTestId("window-add").first().click();
   } else if (name === "usage") await page.getByTestId("usage-chart").waitFor();
   else if (name === "refusals") await page.getByTestId("refusal-row").first().waitFor();
-}
-
-interface Violation {
-  readonly id: string;
-  readonly impact: string;
-  readonly nodes: readonly { readonly html: string }[];
-}
-
-/** What axe calls serious or critical. */
-async function findings(page: Page): Promise<string[]> {
-  // A row that has just arrived is coloured for a moment.
-  await until(
-    () => page.evaluate("document.getAnimations().length") as Promise<number>,
-    (running) => running === 0,
-  );
-  if ((await page.evaluate("typeof axe")) === "undefined") await page.evaluate(axeSource);
-  const { violations, passes } = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as {
-    violations: Violation[];
-    passes: unknown[];
-  };
-  assert.ok(passes.length > 15, "axe looked at next to nothing");
-  return violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
 }

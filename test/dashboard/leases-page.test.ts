@@ -33,7 +33,7 @@ inBrowser("open leases are listed as they come and go, shown, and settled by tot
   const one = await acquire("key-1", 2_500);
   const row = page.locator(`[data-testid=lease-row][data-lease="${one}"]`);
   await row.waitFor();
-  assert.match(await wordsOf(row), /^key-1 ?gpt-4 ?2,500 tpd, 1 requests ?in (10 min|9 min \d+ s), then charged/);
+  assert.match(await wordsOf(row), /^key-1 ?gpt-4 ?2,500 tpd, 1 request ?in (10 min|9 min \d+ s), then charged/);
   await acquire("key-2", 10, { gpu: { tpd: 3 } });
   const rows = page.getByTestId("lease-row");
   await until(
@@ -49,7 +49,7 @@ inBrowser("open leases are listed as they come and go, shown, and settled by tot
   await row.getByTestId("lease-show").click();
   const card = page.getByTestId("lease-card");
   await card.getByText("Status").waitFor();
-  assert.match(await wordsOf(card), /Holds on gpt-4 ?2,500 tpd, 1 requests/);
+  assert.match(await wordsOf(card), /Holds on gpt-4 ?2,500 tpd, 1 request/);
   await page.waitForURL(new RegExp(`#/leases\\?entity=key-1&id=${one}$`));
 
   await card.getByTestId("lease-settle").click();

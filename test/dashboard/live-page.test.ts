@@ -28,7 +28,7 @@ inBrowser("all pages load from this origin alone, and nothing offends the securi
   const answer = await page.goto(service.url);
   assert.match(answer?.headers()["content-security-policy"] ?? "", /default-src 'none'/);
   await ready(page);
-  assert.match((await page.getByTestId("page-title").textContent()) ?? "", /Buckets/);
+  assert.match((await page.getByTestId("page-title").textContent()) ?? "", /Overview/);
   for (const name of Object.keys(PAGES)) {
     await page.getByTestId(`nav-${name}`).click();
     await page.locator(`[data-testid=app][data-ready=true][data-page=${name}]`).waitFor();
@@ -146,7 +146,16 @@ inDeepBrowser(
     for (const [name, value] of Object.entries({ entity: "key-1", limit: "rpd", "level-entity": "acme" })) {
       assert.equal(await sum.getAttribute(`data-${name}`), value);
     }
-    assert.match(await wordsOf(sum), /of parent acme ?3$/);
+    assert.match(await wordsOf(sum), /of parent acme ?3 ?Log$/);
+    await sum.getByTestId("refusal-log-open").click();
+    await page.waitForURL(/#\/refusals\?hours=168&log=key-1$/);
+    const logged = page.getByTestId("refusal-log-row");
+    assert.equal(await logged.count(), 3);
+    assert.match(await wordsOf(logged.first()), /key-1.*api.*rpd.*of parent acme.*1.*0 of 5/);
+    await page.reload();
+    await logged.first().waitFor();
+    await page.getByTestId("refusal-log-close").click();
+    await page.waitForURL(/#\/refusals\?hours=168$/);
     assert.equal(await page.getByTestId("empty").count(), 0);
     // What comes now is told at once, and counted.
     assert.equal(await service.take("key-1", "api", { rpd: 1 }), false);
@@ -196,7 +205,7 @@ inDeepBrowser(
     await key.getByTestId("explain-outcome").getByText("Would be refused by tpm of acme.").waitFor();
     assert.match(
       await wordsOf(key.getByTestId("explain-refused")),
-      /key-1 requested 700 tpm, 1 requests; tpm of acme had 500 left/,
+      /key-1 requested 700 tpm, 1 request; tpm of acme had 500 left/,
     );
     assert.equal(await key.locator("[data-testid=explain-amount][data-limit=tpm]").inputValue(), "700");
     assert.deepEqual(await attributes(key.getByTestId("explain-level"), "data-blocking"), [null, "tpm"]);

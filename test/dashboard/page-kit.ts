@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import type { TestContext } from "node:test";
 import type { Locator, Page } from "playwright-core";
 import { Limit, type OpenOptions, RateLimiter } from "../../src/entry/index.ts";
@@ -6,13 +8,14 @@ import { createService, type ServiceOptions } from "../../src/entry/server.ts";
 
 /** All pages, each with what it shows something for. */
 export const PAGES: Readonly<Record<string, string>> = {
+  overview: "#/overview",
   buckets: "#/buckets",
   refusals: "#/refusals",
-  leases: "#/leases",
   usage: "#/usage",
+  limits: "#/limits?entity=key-1&resource=gpt-4",
+  leases: "#/leases",
   entities: "#/entities",
   plans: "#/plans",
-  limits: "#/limits?entity=key-1&resource=gpt-4",
   audit: "#/audit",
   namespaces: "#/namespaces",
 };
@@ -75,8 +78,8 @@ export async function furnish({ limiter, take }: Awaited<ReturnType<typeof serve
   assert.ok(await take(LONG_ID, LONG_RESOURCE, { rpm: 5 }));
 }
 
-/** Opens the page and waits until it has what it shows. */
-export async function visit(page: Page, url: string, hash = ""): Promise<void> {
+/** Opens a page and waits until it has what it shows. */
+export async function visit(page: Page, url: string, hash = "#/buckets"): Promise<void> {
   await page.goto(`${url}${hash}`);
   await ready(page);
 }
@@ -130,4 +133,30 @@ export async function attributes(locator: Locator, name: string): Promise<(strin
 /** The words of an element, spaces and line breaks made one. */
 export async function wordsOf(locator: Locator): Promise<string> {
   return ((await locator.textContent()) ?? "").replace(/\s+/g, " ").trim();
+}
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+interface Violation {
+  readonly id: string;
+  readonly impact: string;
+  readonly nodes: readonly { readonly html: string }[];
+}
+
+/** What axe calls serious or critical. */
+export async function axeFindings(page: Page): Promise<string[]> {
+  // A row that has just arrived is coloured for a moment.
+  await until(
+    () => page.evaluate("document.getAnimations().length") as Promise<number>,
+    (running) => running === 0,
+  );
+  if ((await page.evaluate("typeof axe")) === "undefined") await page.evaluate(axeSource);
+  const { violations, passes } = (await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")) as {
+    violations: Violation[];
+    passes: unknown[];
+  };
+  assert.ok(passes.length > 15, "axe looked at next to nothing");
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`);
 }

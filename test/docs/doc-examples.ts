@@ -18,6 +18,7 @@ export interface Example {
   readonly isOnDynamo: boolean;
   /** Whether it needs a PostgreSQL server. */
   readonly isOnPostgres: boolean;
+  readonly isOnRedis: boolean;
   /** Whether it is a step of a tutorial: those are followed as a whole (test/docs/tutorial.test.ts). */
   readonly isStep: boolean;
 }
@@ -33,7 +34,9 @@ export function allExamples(): readonly Example[] {
       const text = importingFrom(block, (name) => join(root, `src/entry/${name}.ts`));
       const isOnDynamo = /zae-limiter\/dynamodb|dynamodb:/.test(block);
       const isOnPostgres = /postgres:\/\/|store: "postgres"/.test(block);
-      return [{ place, text, printed, isOnDynamo, isOnPostgres, isStep: document.startsWith("docs/tutorial/") }];
+      const isOnRedis = /zae-limiter\/redis|(redis|valkey)s?:\/\/|store: "redis"/.test(block);
+      const on = { isOnDynamo, isOnPostgres, isOnRedis };
+      return [{ place, text, printed, ...on, isStep: document.startsWith("docs/tutorial/") }];
     });
   });
 }

@@ -59,15 +59,23 @@ test("the README says first which Node it needs, and has the version that npm pa
 test("the README's two commands are two, and enough on a fresh clone", () => {
   const commands = [...readme.matchAll(/^ {4}(npm .*)$/gm)].map(([, command]) => command);
   assert.deepEqual(commands, [
+    `npm install ../zae-limiter/zae-limiter-${version}.tgz`,
     "npm ci && npm start",
     "npm ci && npm test",
-    `npm install ../zae-limiter/zae-limiter-${version}.tgz`,
   ]);
 });
 
 test("the README's links are found where relative links do not work, as on a registry's page", () => {
-  const images = [...readme.matchAll(/!\[|<img\b/g)];
-  assert.deepEqual(images, [], "the address of an image would have to be absolute, and the repository has none");
+  // A picture that cannot be shown there is its words; the file is in the package.
+  const images = [...readme.matchAll(/!\[([^\]]*)\]\(([^)]*)\)|<img\b/g)].map(([, words, path]) => ({ words, path }));
+  assert.deepEqual(
+    images.map(({ path }) => path),
+    ["docs/guide/pictures/overview.png"],
+  );
+  for (const { words = "", path = "" } of images) {
+    assert.ok(words.length > 60, `the picture ${path} says too little in words`);
+    assert.ok(existsSync(new URL(`../../${path}`, import.meta.url)), path);
+  }
   const links = readLinks();
   assert.equal(links.length, 5);
   // The text is the path: a reader who cannot follow the link finds the file in the package, where test/package/package.test.ts looks for it.
@@ -92,12 +100,16 @@ const FLEXIBLE = 2;
 const EXPRESS = 3;
 
 test("what the README says is admitted is what limiters admit", async () => {
-  const { edges, refusals } = await admission(undefined);
+  const { edges, minutes, refusals } = await admission(undefined);
   const row = cellsOf(readme, "never over-admits");
   assert.deepEqual(
     edges.map(({ grantedWithinOneSecond }) => String(grantedWithinOneSecond)),
     [row[OURS], row[FLEXIBLE]],
   );
+  const minute = cellsOf(readme, "most granted in any minute");
+  const [ours, strict, flexible] = minutes.map(({ grantedWithinOneMinute }) => grantedWithinOneMinute);
+  assert.deepEqual([minute[OURS], minute[FLEXIBLE]], [`${ours}; with \`strictWindow\` 100`, String(flexible)]);
+  assert.ok((strict as number) <= 100, `${strict}`);
   assert.deepEqual(
     refusals.map(({ granted, requestsTaken, restIsGranted }) => [granted, requestsTaken, restIsGranted]),
     [

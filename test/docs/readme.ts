@@ -21,7 +21,7 @@ export function readExamples(): string[] {
 
 /** Its links that are relative: files of the repository. */
 export function readLinks(): { readonly text: string; readonly target: string }[] {
-  const links = [...readFileSync(README, "utf8").matchAll(/\[([^\]]*)\]\(([^()\s]+)\)/g)];
+  const links = [...readFileSync(README, "utf8").matchAll(/(?<!!)\[([^\]]*)\]\(([^()\s]+)\)/g)];
   return links
     .map(([, text = "", target = ""]) => ({ text, target }))
     .filter(({ target }) => !target.startsWith("https:"));

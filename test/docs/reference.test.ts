@@ -11,8 +11,7 @@ import { writesReference } from "../../scripts/reference/writes.ts";
 import { GROUPS } from "../../scripts/reference/writes-stories.ts";
 import { whyOf } from "../../scripts/reference/writes-why.ts";
 import { UNITS } from "../../src/aggregator/metrics.ts";
-import { FACTORS } from "../../src/domain/limits/amount-text.ts";
-import { DURATIONS, PERIODS } from "../../src/domain/limits/durations.ts";
+import { DURATIONS, FACTORS, PERIODS } from "../../src/domain/limits/durations.ts";
 import { LIMIT_WORDS, limitOfText, textOfLimit } from "../../src/domain/limits/limit-text.ts";
 import { RESETS } from "../../src/domain/limits/reset-names.ts";
 import { HoldLost } from "../../src/domain/names/errors.ts";
@@ -159,7 +158,7 @@ test("docs/reference/limits.md has every word, unit and reset, and no other", ()
   assert.deepEqual(quoted(row("`DURATION`")), Object.keys(DURATIONS).sort());
   assert.deepEqual(quoted(row("`AMOUNT`, `BURST`")), Object.keys(FACTORS).sort());
   const words = [...markdown.matchAll(/^\| `([a-z]+)(?:=[A-Z]|` \| The limit)/gm)].map(([, word = ""]) => word);
-  assert.deepEqual([...new Set(words)].sort(), [...LIMIT_WORDS, "soft", "shadow"].sort());
+  assert.deepEqual([...new Set(words)].sort(), [...LIMIT_WORDS, "soft", "shadow", "strict"].sort());
   const resets = [...markdown.matchAll(/^\| `([a-z]+ly)` \| `([^`]+)` \|$/gm)].map(([, name, cron]) => [name, cron]);
   assert.deepEqual(resets, RESETS);
 });
@@ -183,7 +182,10 @@ function exercised(): Metrics {
   const status = { ...at, limit: "rpm", counts: "rpm", available: 0, capacity: 1, requested: 1, exceeded: true };
   const primary = { ...status, kind: "drip", soft: false, shadow: false, retryAfterMs: 1 } as const;
   metrics.heard(["acquired", { ...at, consumed: { rpm: 1 }, role: "entity", shadowed: ["tpm"] }]);
-  metrics.heard(["refused", { ...at, statuses: [primary], primary, retryAfterMs: 1, remembered: false }]);
+  metrics.heard([
+    "refused",
+    { ...at, asked: { rpm: 1 }, statuses: [primary], primary, retryAfterMs: 1, remembered: false },
+  ]);
   metrics.heard([
     "degraded",
     { ...at, kind: "store_unavailable", reason: "the store was unavailable", cause: undefined },
@@ -197,6 +199,8 @@ function exercised(): Metrics {
   metrics.heard(["waitEnded", { ...at, waitedMs: 1_000 }]);
   metrics.heard(["threshold", { ...at, limit: "rpm", percent: 80, used: 8, capacity: 10, atMs: 0 }]);
   metrics.webhookEnded("default", "delivered");
+  metrics.grpcEnded("ShouldRateLimit", "OK");
+  metrics.edgeIgnored("limit", 1);
   metrics.leaseOpened("api", "default");
   metrics.leaseEnded("api", "default", "settled", 1);
   return metrics;
@@ -250,7 +254,7 @@ function instrumentsMade() {
   const status = { ...at, limit: "rpm", counts: "rpm", available: 0, capacity: 1, requested: 1, exceeded: true };
   const primary = { ...status, kind: "drip", soft: false, shadow: false, retryAfterMs: 1 } as const;
   metrics.acquired({ ...at, consumed: { rpm: 1 }, role: "entity" });
-  metrics.refused({ ...at, statuses: [primary], primary, retryAfterMs: 1, remembered: false });
+  metrics.refused({ ...at, asked: { rpm: 1 }, statuses: [primary], primary, retryAfterMs: 1, remembered: false });
   metrics.acquireEnded({ ...at, result: "acquired", durationMs: 1, store: "memory" });
   metrics.waitBegan(at);
   metrics.waitEnded({ ...at, waitedMs: 1 });

@@ -5,7 +5,7 @@ import { connect } from "../../src/adapters/dynamodb/store-connect.ts";
 import { prepareTable } from "../../src/adapters/dynamodb/table-admin.ts";
 import { steadyMs, systemClock } from "../../src/adapters/system/clock.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
-import type { ServerTime } from "../../src/clock/server-time.ts";
+import type { ServerTime } from "../../src/clock/clock-bounds.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { Clock } from "../../src/ports/system.ts";

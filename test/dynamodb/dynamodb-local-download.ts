@@ -1,4 +1,4 @@
-import { fetchedDynamodbLocal as fetched } from "../../src/local/fetch-engine.ts";
+import { fetchedDynamodbLocal as fetched } from "../../src/local/engine-tools.ts";
 
 /** The folder with DynamoDB Local and all it needs; fetched the first time, kept outside of the repository. */
 export function fetchedDynamodbLocal(): Promise<string> {

@@ -1,4 +1,4 @@
-import { JAVA_ENGINE_ENV, javaEngineCommand } from "../../src/local/java-engine.ts";
+import { JAVA_ENGINE_ENV, javaEngineCommand } from "../../src/local/engine-tools.ts";
 import { startTied } from "../engines/tied-server.ts";
 
 /** It does not run for long enough: the second compiler of Java took half of the time that it had of the processors, and gained less. */

@@ -65,6 +65,22 @@ await describeDynamo("how long a bucket is kept", (dynamodb) => {
     assert.notEqual(await expiresAfterS(), undefined);
   });
 
+  test("while an override runs, for ever: it would be full by the override before it is by what follows", async (t) => {
+    const { limiter, clock, expiresAfterS } = await opened(dynamodb, t);
+    const slowly = [Limit.custom("rph", { capacity: 10, refillAmount: 1, refillPeriodMs: 24 * 3_600_000 })];
+    await limiter.setSystemDefaults(slowly);
+    await limiter.setSystemDefaults([Limit.perSecond("rph", 10)], { untilMs: T0 + 60_000 });
+    await limiter.acquire({ ...request, consume: { rph: 10 } });
+    assert.equal(await expiresAfterS(), undefined);
+    await clock.advance(60_000 - 1);
+    await limiter.acquire({ ...request, consume: { rph: 10 } });
+    await clock.advance(7 * 3_600_000);
+    assert.equal((await limiter.tryAcquire(request)).ok, false);
+    await clock.advance(24 * 3_600_000);
+    await limiter.acquire(request);
+    assert.notEqual(await expiresAfterS(), undefined);
+  });
+
   test("made by a take that goes by limits of its own, it never expires", async (t) => {
     const { limiter, expiresAfterS } = await opened(dynamodb, t);
     await limiter.setLimits("key", hourly, { resource: "api" });

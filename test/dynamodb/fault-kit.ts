@@ -91,6 +91,7 @@ function wayTo(endpoint: string, table: string): OpenOptions {
     ...{ clock: { now: () => STANDING_MS }, timeoutMs: PATIENT_MS, denyMemoryMs: 0 },
     // A limiter that closes writes them down, for as long as a request may take; the proxy is gone by then.
     countRefusals: false,
+    usage: { callers: false },
   };
 }
 

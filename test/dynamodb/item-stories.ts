@@ -1,7 +1,7 @@
-import fc from "fast-check";
 import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { AuditEvent } from "../../src/domain/config/audit.ts";
 import type { Clause, ItemKey, ItemValue, ItemWrite } from "../../src/ports/item-store.ts";
+import { fc } from "../properties.ts";
 
 export type Step =
   | { readonly kind: "write"; readonly write: ItemWrite }

@@ -116,7 +116,7 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
   );
   await cost("`listLimits`, a page", () => limiter.listLimits("key"));
   await cost("`listEntitiesWithLimits`, a page of two", () => limiter.listEntitiesWithLimits("gpt-4"));
-  await cost("`listResources`", () => limiter.listResources());
+  await cost("`listResources`, a page of one", () => limiter.listResources());
   await cost("`deleteLimits`, a live bucket", () => limiter.deleteLimits("key", { resource: "gpt-4" }));
   await cost("`setAccess` of an entity, a live bucket", () => limiter.setAccess({ entityId: "key" }, "disabled"));
   await limiter.setAccess({ entityId: "key" }, "inherit");
@@ -134,6 +134,8 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
 
   await cost("`registerNamespace`", () => limiter.registerNamespace("tenant"));
   const { id } = await cost("`getNamespace`", () => limiter.getNamespace("tenant"));
+  await cost("`freezeNamespace`", () => limiter.freezeNamespace("default"));
+  await cost("`unfreezeNamespace`", () => limiter.unfreezeNamespace("default"));
   await cost("`listNamespaces`, a page", () => limiter.listNamespaces());
   await cost("`deleteNamespace`", () => limiter.deleteNamespace("tenant"));
   await cost("`listOrphanNamespaces`, a page", () => limiter.listOrphanNamespaces());
@@ -202,6 +204,8 @@ async function story(dynamodb: DynamodbLocal, t: TestContext): Promise<ReadonlyM
     () => limiter.refusals({ window: "monthly" }),
     () => limiter.refusalTotals({ by: "entity", top: 10 }),
   );
+  await cost("`refusalLog` of an entity, a page", () => limiter.refusalLog({ entityId: "key" }));
+  await cost("`refusalLog`, a page", () => limiter.refusalLog());
   // Those of before were written when a minute had passed.
   for (const entityId of ["late-1", "late-2"]) {
     const all = { entityId, resource: "gpt-4", consume: { rpm: 100 }, limits: two };

@@ -131,7 +131,7 @@ await describeDynamo("plans in the table", (dynamodb) => {
       assert.equal(await place.scope.config.get(GOLD), undefined);
       await removePlan(place, "gold");
       // What its limits said stays, for entities that had it; nothing else does.
-      const left = records.query({ partition: ["PK", planPk(namespaceId, "gold")] });
+      const left = records.query({ partition: planPk(namespaceId, "gold") });
       for await (const item of left) assert.ok(isHistoryOnly(item), JSON.stringify(item));
       if (error === undefined) return;
     }

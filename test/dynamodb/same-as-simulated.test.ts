@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
-import fc from "fast-check";
 import { StoreRefused } from "../../src/adapters/dynamodb/errors.ts";
 import { DynamoItems } from "../../src/adapters/dynamodb/items.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
@@ -9,6 +8,7 @@ import type { Item, ItemKey, ItemStore, ItemWrite } from "../../src/ports/item-s
 import { atDepth, firstSeed } from "../depth.ts";
 import { CALL, tableAt, update } from "../kit/conditional-kit.ts";
 import { samePaged } from "../kit/contract-kit.ts";
+import { fc } from "../properties.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { type Step, stories } from "./item-stories.ts";
 

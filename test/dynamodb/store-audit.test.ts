@@ -19,7 +19,7 @@ await describeDynamo("the audit log in the table", (dynamodb) => {
       details: { limits: rpm, none: null },
     };
     await place.scope.config.set({ level: "entity", entityId: "a", resource: "api" }, { limits: rpm }, event);
-    const [item] = await collected(records.query({ partition: ["PK", `${namespaceId}/AUDIT#a`] }));
+    const [item] = await collected(records.query({ partition: `${namespaceId}/AUDIT#a` }));
     const ulid = item?.event_id?.S ?? "";
     assert.match(ulid, /^[0-9A-HJKMNP-TV-Z]{26}$/);
     assert.deepEqual(item, {

@@ -12,7 +12,7 @@ import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { ConfigScope } from "../../src/domain/config/config.ts";
 import { Limit } from "../../src/domain/limits/limit.ts";
 import { RateLimiterUnavailable, VersionError } from "../../src/domain/names/errors.ts";
-import { SPARE_S } from "../../src/protocol/item/ttl.ts";
+import { SPARE_S } from "../../src/protocol/take/expiry.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { claim, Kinds, T0 } from "../kit/contract-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
@@ -35,7 +35,7 @@ await describeDynamo("configuration in the table", (dynamodb) => {
     // Other limits, and none, leave it as it is.
     await place.set(SYSTEM, [Limit.perMinute("rpm", 20)]);
     assert.equal((await place.scope.config.get(SYSTEM))?.usageKeptDays, 400);
-    await place.scope.config.delete(SYSTEM, place.event("limits_deleted", "$SYSTEM"));
+    await place.scope.config.delete(SYSTEM, place.event("limits_deleted", "$SYSTEM"), "all");
     assert.deepEqual(await place.scope.config.get(SYSTEM), { limits: [], usageKeptDays: 400 });
     await place.set(API, rpm);
     await place.resolve("a", "api");
@@ -135,12 +135,12 @@ await describeDynamo("configuration in the table", (dynamodb) => {
     const { place, put, records, namespaceId } = await newGround(dynamodb, t);
     await put(configKey(namespaceId, SYSTEM), { audit_retention_days: N(7), own_note: S("theirs") });
     await place.set(SYSTEM, rpm);
-    await place.scope.config.delete(SYSTEM, place.event("limits_deleted", "$SYSTEM"));
+    await place.scope.config.delete(SYSTEM, place.event("limits_deleted", "$SYSTEM"), "all");
     const { limit_history: history, ...left } = withoutKeys(await records.get(configKey(namespaceId, SYSTEM))) ?? {};
     assert.equal(JSON.parse(history?.S ?? "[]").length, 3, "nothing, the limits, and nothing again");
     assert.deepEqual(left, { audit_retention_days: N(7), own_note: S("theirs"), config_version: N(2) });
     assert.equal(await place.scope.config.get(SYSTEM), undefined);
-    const events = records.query({ partition: ["PK", `${namespaceId}/AUDIT#somebody`] });
+    const events = records.query({ partition: `${namespaceId}/AUDIT#somebody` });
     for await (const { ttl } of events) assert.ok(Math.abs(Number(ttl?.N) - Date.now() / 1000 - 7 * 86_400) < 600);
   });
 
@@ -156,10 +156,10 @@ await describeDynamo("configuration in the table", (dynamodb) => {
     await place.setPolicy({ level: "entity", entityId: "b", resource: "api" }, { cascade: true });
     await place.set(ANY_OF_A, rpm);
     assert.deepEqual(await counts(), { api: N(2), _default_: N(1) });
-    await place.scope.config.delete(A_ON_API, place.event("limits_deleted", "a"));
+    await place.scope.config.delete(A_ON_API, place.event("limits_deleted", "a"), "all");
     assert.deepEqual((await counts()).api, N(2));
     await place.setPolicy(A_ON_API, { access: null });
-    await place.scope.config.delete(ANY_OF_A, place.event("limits_deleted", "a"));
+    await place.scope.config.delete(ANY_OF_A, place.event("limits_deleted", "a"), "all");
     assert.deepEqual(await counts(), { api: N(1), _default_: N(0) });
     await place.setPolicy(API, { access: "enforce" });
     assert.equal((await records.get(resourceRegistryKey(namespaceId)))?.resources, undefined);
@@ -216,8 +216,8 @@ await describeDynamo("configuration in the table", (dynamodb) => {
         place.setPolicy(API, i === 0 ? { access: "bypass" } : { cascade: i === 1 }),
       ]),
     );
-    assert.deepEqual((await ground.place.scope.config.listResources({ limit: 10 })).items, ["r0", "r1", "r2"]);
-    assert.equal((await ground.place.scope.config.listForEntity("a", { limit: 10 })).items.length, 3);
+    assert.deepEqual((await ground.place.scope.config.listResources(T0, { limit: 10 })).items, ["r0", "r1", "r2"]);
+    assert.equal((await ground.place.scope.config.listForEntity("a", T0, { limit: 10 })).items.length, 3);
     assert.equal((await ground.place.scope.config.get(API))?.access, "bypass");
     assert.deepEqual((await ground.records.get(configKey(ground.namespaceId, API)))?.config_version, N(3));
     assert.equal((await ground.place.scope.audit.list({}, { limit: 100 })).items.length, 9);
@@ -312,8 +312,8 @@ await describeDynamo("configuration in the table", (dynamodb) => {
     await put(configKey(namespaceId, A_ON_API), poor);
     await place.set(API, rpm);
     await place.set(A_ON_API, rpm);
-    assert.deepEqual((await place.scope.config.listResources({ limit: 10 })).items, ["api"]);
-    assert.deepEqual((await place.scope.config.listEntities("api", { limit: 10 })).items, ["a"]);
+    assert.deepEqual((await place.scope.config.listResources(T0, { limit: 10 })).items, ["api"]);
+    assert.deepEqual((await place.scope.config.listEntities("api", T0, { limit: 10 })).items, ["a"]);
     assert.deepEqual(withoutKeys(await records.get(entityConfigRegistryKey(namespaceId))), { api: N(1) });
     assert.equal(await records.get(entityKey(namespaceId, "a")), undefined);
   });

@@ -9,7 +9,7 @@ import { prepareTable } from "../../src/adapters/dynamodb/table-admin.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { systemClock } from "../../src/adapters/system/clock.ts";
 import { systemRandom } from "../../src/adapters/system/random.ts";
-import { TRUSTED_CLOCK } from "../../src/clock/server-time.ts";
+import { TRUSTED_CLOCK } from "../../src/clock/clock-bounds.ts";
 import { DEFAULT_NAMESPACE } from "../../src/domain/config/namespace.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { TestedNamespace } from "../kit/contract-kit.ts";

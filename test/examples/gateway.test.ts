@@ -165,7 +165,7 @@ test("while it runs, one address shows the limiter at work: the page, its bucket
   const [, url = ""] = /^Dashboard: (http:\S+) /m.exec(stdout) ?? [];
   const page = await fetch(url);
   assert.deepEqual([page.status, /<div id="root">/.test(await page.text())], [200, true]);
-  const answer = await fetch(`${url}v1/namespaces/default/buckets`);
+  const answer = await fetch(`${url}v1/namespaces/default/buckets?resource=gpt-4`);
   const { items } = (await answer.json()) as { items: { entityId: string }[] };
   assert.deepEqual(items.map(({ entityId }) => entityId).sort(), ["bursty", "greedy", PROJECT, "steady"]);
   child.kill("SIGTERM");
@@ -338,7 +338,7 @@ function board() {
     elapsedMs: 5_000,
     totalMs: 20_000,
     url: "http://127.0.0.1:4780/",
-    proxyUrl: "http://127.0.0.1:4781/v1",
+    proxyUrl: "http://127.0.0.1:4781/openai/v1",
     levels,
     tally,
     events,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { before, type TestContext, test } from "node:test";
@@ -7,7 +7,7 @@ import { App, Stack } from "aws-cdk-lib";
 import { AttributeType, StreamViewType, Table } from "aws-cdk-lib/aws-dynamodb";
 import { Role, ServicePrincipal } from "aws-cdk-lib/aws-iam";
 import { Key } from "aws-cdk-lib/aws-kms";
-import { bundleLambdas } from "../../scripts/bundle-lambda.ts";
+import { zippedFunctions } from "../../scripts/bundle-lambda.ts";
 import { RateLimiter, type RateLimiterProps } from "../../src/entry/cdk.ts";
 import { policyDocument } from "../../src/infra/policies.ts";
 import type { StackOptions } from "../../src/infra/stack-options.ts";
@@ -20,7 +20,11 @@ const folder = mkdtempSync(join(tmpdir(), "zael-cdk-"));
 process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
 const codeFolder = join(folder, "lambda");
 
-before(() => bundleLambdas(folder));
+before(async () => {
+  mkdirSync(codeFolder);
+  for (const [name, zip] of Object.entries(await zippedFunctions()))
+    writeFileSync(join(codeFolder, `${name}.zip`), zip);
+});
 
 interface Synthesised {
   readonly Resources: Readonly<

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
-import { bundleLambdas } from "../../scripts/bundle-lambda.ts";
+import { zippedFunctions } from "../../scripts/bundle-lambda.ts";
 import type { RateLimiter as Construct, RateLimiterProps } from "../../src/entry/cdk.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { handler } from "../../src/entry/provisioner.ts";
@@ -27,10 +27,10 @@ type Resources = Readonly<Record<string, { readonly Type: string; readonly Prope
 async function synthesised(props: RateLimiterProps, declare: (limiter: Construct) => void): Promise<Resources> {
   const { App, Stack } = await import("aws-cdk-lib");
   const { RateLimiter: Limits } = await import("../../src/entry/cdk.ts");
-  await bundleLambdas(folder);
+  for (const [name, zip] of Object.entries(await zippedFunctions())) writeFileSync(join(folder, `${name}.zip`), zip);
   const app = new App({ outdir: join(folder, "app"), analyticsReporting: false });
   const stack = new Stack(app, "limits");
-  declare(new Limits(stack, "Limits", { codeFolder: join(folder, "lambda"), ...props }));
+  declare(new Limits(stack, "Limits", { codeFolder: folder, ...props }));
   return (app.synth().getStackArtifact(stack.artifactId).template as { Resources: Resources }).Resources;
 }
 

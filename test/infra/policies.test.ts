@@ -274,23 +274,25 @@ test("the policies are those of the table, row by row", () => {
   }
 });
 
-test("a second evaluator of IAM's rules comes to the same decisions", {
-  timeout: 300_000,
-}, async () => {
-  const seen = { allowed: 0, denied: 0 };
-  const otherwise: string[] = [];
-  const looked = [...decisions.values()].filter((_, i) => i % atDepth(8, 1) === 0);
-  for (const { document, access, principal, decided } of looked) {
-    const second = await secondOpinion(document, access, principal);
-    seen[second ? "allowed" : "denied"] += 1;
-    if (second !== decided) {
-      const { action, resource, keys } = access;
-      otherwise.push(
-        `${action} ${resource} ${keys.join(" ")} by ${JSON.stringify(principal.tags)}: ${second}, not ${decided}`,
-      );
+await describeDynamo("decisions about calls of a table", () => {
+  test("a second evaluator of IAM's rules comes to the same decisions", {
+    timeout: 300_000,
+  }, async () => {
+    const seen = { allowed: 0, denied: 0 };
+    const otherwise: string[] = [];
+    const looked = [...decisions.values()].filter((_, i) => i % atDepth(8, 1) === 0);
+    for (const { document, access, principal, decided } of looked) {
+      const second = await secondOpinion(document, access, principal);
+      seen[second ? "allowed" : "denied"] += 1;
+      if (second !== decided) {
+        const { action, resource, keys } = access;
+        otherwise.push(
+          `${action} ${resource} ${keys.join(" ")} by ${JSON.stringify(principal.tags)}: ${second}, not ${decided}`,
+        );
+      }
     }
-  }
-  assert.deepEqual(otherwise, []);
-  const least = atDepth(20, 100);
-  assert.ok(seen.allowed > least && seen.denied > least, JSON.stringify(seen));
+    assert.deepEqual(otherwise, []);
+    const least = atDepth(20, 100);
+    assert.ok(seen.allowed > least && seen.denied > least, JSON.stringify(seen));
+  });
 });

@@ -97,6 +97,8 @@ export class PolicyGround {
       // A plan, totals, slots and what is told of them.
       await limiter.withLease({ ...PLANNED, consume: { ...consume, parallel: 3 } }, () => pause(10));
       await limiter.acquire({ ...PLANNED, consume: {}, also: { other: consume }, leavePercent: 5 });
+      await limiter.charge({ ...CHILD, amounts: { tpm: 5 } });
+      await limiter.giveBack({ ...CHILD, amounts: { tpm: 5 }, also: [{ ...KEY, consume: { tpm: 1 } }] });
       await limiter.available(PLANNED);
       await limiter.explain({ ...PLANNED, consume });
       await limiter.acquire({ ...KEY, consume, limits: [Limit.perMinute("rpm", 50), Limit.perMinute("tpm", 500)] });
@@ -308,6 +310,10 @@ async function look(limiter: RateLimiter): Promise<void> {
   for await (const _ of limiter.exportUsage({ window: "hourly", format: "csv" }));
   await limiter.refusals({ window: "hourly" });
   await limiter.refusalTotals({ by: "limit" });
+  await limiter.refusalLog();
+  await limiter.refusalLog({ entityId: "key" });
+  await limiter.explain({ entityId: "key", resource: "gpt-4", atMs: 0 });
+  await limiter.overview();
   await limiter.auditEvents();
   await limiter.auditEvents({ entityId: "key" });
   await limiter.getNamespace("tenant");
@@ -331,6 +337,8 @@ async function administer(limiter: RateLimiter): Promise<void> {
   await limiter.setResourceDefaults("more", two);
   await limiter.deleteResourceDefaults("more");
   await limiter.setSystemDefaults(two, { usageKeptDays: 30 });
+  await limiter.freezeNamespace("tenant", { reason: "moving" });
+  await limiter.unfreezeNamespace("tenant");
   await limiter.topUp({ ...KEY, amounts: { rpm: 5 }, idempotencyKey: "paid-1" });
   await limiter.resetBucket({ ...KEY, idempotencyKey: "reset-1" });
   const manifest = parseManifest("resources: { declared: { limits: { rpm: 5 } } }");

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { tableDefinition } from "../../src/adapters/dynamodb/schema.ts";
+import { tableDefinition } from "../../src/adapters/dynamodb/table-fit.ts";
 import { type Template, template } from "../../src/infra/template.ts";
 import { OPTION_SETS, STREAM_ARN, TABLE_ARN } from "./option-sets.ts";
 import { describeLint } from "./tools.ts";

@@ -1,25 +1,24 @@
 import { type MemoryData, newMemoryData, requireActive } from "../../src/adapters/memory/data.ts";
-import { LeaseRecords } from "../../src/adapters/memory/lease-records.ts";
 import { memoryOver } from "../../src/adapters/memory/store.ts";
-import { TRUSTED_CLOCK } from "../../src/clock/server-time.ts";
+import { TRUSTED_CLOCK } from "../../src/clock/clock-bounds.ts";
 import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { ConfigScope } from "../../src/domain/config/config.ts";
 import type { Entity } from "../../src/domain/config/entity.ts";
 import { MEMORY_RETENTION } from "../../src/domain/config/retention.ts";
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { Page } from "../../src/domain/names/paging.ts";
-import type { EntityStore } from "../../src/ports/entity-store.ts";
+import type { EntityStore } from "../../src/ports/config-store.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import type { Clock } from "../../src/ports/system.ts";
 import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
 import { type LivePlaces, Propagation } from "../../src/protocol/config/propagate.ts";
+import type { ProtocolOptions } from "../../src/protocol/context.ts";
 import { OWN } from "../../src/protocol/item/dialect.ts";
-import { isShardKey } from "../../src/protocol/item/item-key.ts";
-import type { ProtocolOptions } from "../../src/protocol/options.ts";
-import { NO_TURNS } from "../../src/testing/no-turns.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { isShardKey } from "../../src/protocol/item/write-builder.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
+import { NO_TURNS } from "../../src/testing/simulated-clock.ts";
 import type { ConditionalLine, LineOptions } from "./conditional-line.ts";
 import { ConditionalTable, type TableOptions } from "./conditional-table.ts";
 import { ConditionalUsage } from "./conditional-usage.ts";
@@ -127,7 +126,7 @@ export function openConditional(
       },
     }),
     scope: (namespaceId) => {
-      const { audit, manifests, refusals, leases: _, ...stored } = base.scope(namespaceId);
+      const { audit, manifests, refusals, refusalLog, leases, ...stored } = base.scope(namespaceId);
       const { config, entities, plans } = watched(stored);
       const own = bucketsOf(namespaceId);
       const propagation = new Propagation({
@@ -143,8 +142,9 @@ export function openConditional(
         manifests,
         plans,
         refusals,
+        refusalLog,
         // No transaction covers them and the buckets.
-        leases: Object.assign(new LeaseRecords(data, namespaceId), { isWrittenByTake: false }),
+        leases: Object.assign(leases, { isWrittenByTake: false, change: undefined }) as typeof leases,
         buckets: overriding(own, {
           topUp: async (...args) => {
             requireActive(data, namespaceId);

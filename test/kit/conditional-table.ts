@@ -1,4 +1,3 @@
-import { ListOrders, textList } from "../../src/adapters/memory/list-orders.ts";
 import { divFloor } from "../../src/bucket/integers.ts";
 import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { AuditEvent } from "../../src/domain/config/audit.ts";
@@ -12,12 +11,13 @@ import type {
   Undecided,
   WriteTrace,
 } from "../../src/ports/item-store.ts";
-import { isShardKey } from "../../src/protocol/item/item-key.ts";
+import { isShardKey } from "../../src/protocol/item/write-builder.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import { ConditionalCell } from "./conditional-cell.ts";
 import { ConditionalLine, type LineEnd, type LineOptions } from "./conditional-line.ts";
 import { ConditionalTokens, type TokenUse } from "./conditional-tokens.ts";
 import { checkItem, frozenItem, itemId, outcomeOf } from "./conditional-write.ts";
+import { sortedPage } from "./sorted-page.ts";
 
 /** How a table behaves. */
 export interface TableOptions {
@@ -252,12 +252,7 @@ export class ConditionalTable {
       if (!isWanted(bucket) || shard !== 0 || !isShardKey(cell.key)) continue;
       if (this.#seen(cell) !== undefined) buckets.set(textOf(bucket), bucket);
     }
-    const list = textList(
-      "buckets",
-      () => [...buckets.keys()],
-      (key) => buckets.get(key),
-    );
-    return new ListOrders().page(list, page);
+    return sortedPage(buckets, page);
   }
 
   #begin(namespaceId: string, writes: readonly ItemWrite[]): () => void {

@@ -1,9 +1,9 @@
-import { ListOrders, textList } from "../../src/adapters/memory/list-orders.ts";
 import type { UsageSnapshot } from "../../src/domain/charge/usage.ts";
 import type { Page, PageRequest } from "../../src/domain/names/paging.ts";
 import type { UsageQuery, UsageStore } from "../../src/ports/usage-store.ts";
 import { type UsageItems, type UsageOf, windowsOf } from "../../src/protocol/usage/usage-windows.ts";
 import type { ConditionalTable } from "./conditional-table.ts";
+import { sortedPage } from "./sorted-page.ts";
 
 /** Usage as the items of a simulated table tell it. It looks at the table itself: no call fails, and nothing is old. */
 export class ConditionalUsage implements UsageStore {
@@ -27,13 +27,7 @@ export class ConditionalUsage implements UsageStore {
       else if (operation === undefined) items.shards.push({ shard, item });
     }
     const all = [...found.values()].flatMap(({ of, ...items }) => windowsOf(of, items, query));
-    const byOrder = new Map(all.map((one) => [orderOf(one), one]));
-    const list = textList(
-      JSON.stringify(query),
-      () => [...byOrder.keys()],
-      (order) => byOrder.get(order),
-    );
-    return new ListOrders().page(list, page);
+    return sortedPage(new Map(all.map((one) => [orderOf(one), one])), page);
   }
 }
 

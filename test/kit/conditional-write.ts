@@ -1,5 +1,5 @@
 import { Buffer } from "node:buffer";
-import { plus } from "../../src/bucket/count.ts";
+import { plus } from "../../src/bucket/integers.ts";
 import type { AuditEvent } from "../../src/domain/config/audit.ts";
 import { LimiterError } from "../../src/domain/names/errors.ts";
 import type { Clause, Comparison, Item, ItemKey, ItemValue, ItemWrite, Presence } from "../../src/ports/item-store.ts";

@@ -64,7 +64,7 @@ export function auditContract(suite: Suite): void {
     await entities.update("nobody", { patch: { name: "x" }, version: undefined, nowMs: T0 }, event);
     await entities.delete("a", event);
     await entities.delete("nobody", event);
-    await config.delete({ level: "system" }, event);
+    await config.delete({ level: "system" }, event, "all");
     await place.store.namespaces.delete("nobody", T0, event, place.namespaceId);
     await place.store.namespaces.recover("nobody", event, place.namespaceId);
     assert.deepEqual(await actions(place), before);
@@ -79,7 +79,7 @@ export function auditContract(suite: Suite): void {
       place.event("entity_updated", "a"),
     );
     await config.set({ level: "entityDefault", entityId: "a" }, { limits: rpm }, place.event("limits_set", "a"));
-    await config.delete({ level: "entityDefault", entityId: "a" }, place.event("limits_deleted", "a"));
+    await config.delete({ level: "entityDefault", entityId: "a" }, place.event("limits_deleted", "a"), "all");
     await entities.delete("a", place.event("entity_deleted", "a"));
     // The trail of an entity outlives it.
     assert.deepEqual(await actions(place, "a"), [

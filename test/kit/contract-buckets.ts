@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { Limit } from "../../src/domain/limits/limit.ts";
-import type { Claim } from "../../src/ports/bucket-store.ts";
-import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
+import type { BucketsMaybeInPlace, Claim } from "../../src/ports/bucket-store.ts";
 import {
   claim,
   HOUR_MS,

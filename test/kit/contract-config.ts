@@ -29,7 +29,7 @@ export function configContract(suite: Suite): void {
     for (const [i, scope] of scopes.entries()) await place.set(scope, rpm(i + 1));
     for (const [i, scope] of scopes.entries()) {
       await resolvesTo(place, scope.level, rpm(i + 1));
-      assert.equal(await place.scope.config.delete(scope, place.event("limits_deleted", "a")), true);
+      assert.equal(await place.scope.config.delete(scope, place.event("limits_deleted", "a"), "all"), true);
     }
     await resolvesTo(place, "none", []);
   });
@@ -62,7 +62,7 @@ export function configContract(suite: Suite): void {
   );
 
   suite.test("deleting what is not there says so", async (place) => {
-    assert.equal(await place.scope.config.delete(API, place.event("limits_deleted", "$RESOURCE:api")), false);
+    assert.equal(await place.scope.config.delete(API, place.event("limits_deleted", "$RESOURCE:api"), "all"), false);
   });
 
   suite.test("setting system limits without saying what an outage means keeps what was said before", async (place) => {
@@ -124,7 +124,7 @@ export function configContract(suite: Suite): void {
     await place.set({ level: "entity", entityId: "ab", resource: "b" }, rpm(4));
     await place.set({ level: "resource", resource: "b" }, rpm(5));
     await samePaged(
-      (page) => place.scope.config.listForEntity("a", page),
+      (page) => place.scope.config.listForEntity("a", T0, page),
       [
         { scope: ANY_OF_A, config: { limits: rpm(3) } },
         { scope: { level: "entity", entityId: "a", resource: "b/c" }, config: { limits: rpm(2) } },
@@ -138,7 +138,7 @@ export function configContract(suite: Suite): void {
     await place.set({ level: "entityDefault", entityId: "d" }, rpm(1));
     await place.set({ level: "entity", entityId: "e", resource: "api2" }, rpm(1));
     await place.set(API, rpm(1));
-    await samePaged((page) => place.scope.config.listEntities("api", page), ["a", "b", "c"]);
+    await samePaged((page) => place.scope.config.listEntities("api", T0, page), ["a", "b", "c"]);
   });
 
   suite.test(
@@ -159,8 +159,8 @@ export function configContract(suite: Suite): void {
       const policy = { level: "entity", entityId: "created", resource: "only-policy" } as const;
       await place.scope.config.setPolicy(policy, { access: "bypass" }, event);
       const gone = { level: "entity", entityId: "created", resource: "gone" } as const;
-      await place.scope.config.delete(gone, place.event("limits_deleted", "created"));
-      await samePaged((page) => place.scope.config.listEntityResources(page), ["api", "web"]);
+      await place.scope.config.delete(gone, place.event("limits_deleted", "created"), "all");
+      await samePaged((page) => place.scope.config.listEntityResources(T0, page), ["api", "web"]);
     },
   );
 
@@ -170,9 +170,9 @@ export function configContract(suite: Suite): void {
       for (const resource of ["llama3:8b", "gpt-4", "api"]) await place.set({ level: "resource", resource }, rpm(1));
       await place.set({ level: "entity", entityId: "a", resource: "only-of-a" }, rpm(1));
       await place.set(SYSTEM, rpm(1));
-      await samePaged((page) => place.scope.config.listResources(page), ["api", "gpt-4", "llama3:8b"]);
-      await place.scope.config.delete(API, place.event("limits_deleted", "$RESOURCE:api"));
-      await samePaged((page) => place.scope.config.listResources(page), ["gpt-4", "llama3:8b"]);
+      await samePaged((page) => place.scope.config.listResources(T0, page), ["api", "gpt-4", "llama3:8b"]);
+      await place.scope.config.delete(API, place.event("limits_deleted", "$RESOURCE:api"), "all");
+      await samePaged((page) => place.scope.config.listResources(T0, page), ["gpt-4", "llama3:8b"]);
     },
   );
 
@@ -191,7 +191,7 @@ export function configContract(suite: Suite): void {
     const { namespaces } = place.store;
     const changes: (() => unknown)[] = [
       () => place.set(API, rpm(1)),
-      () => config.delete(API, place.event("limits_deleted", "$RESOURCE:api")),
+      () => config.delete(API, place.event("limits_deleted", "$RESOURCE:api"), "all"),
       () => place.create({ id: "a" }),
       () =>
         entities.update(

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type Entity, type EntityPatch, newEntity } from "../../src/domain/config/entity.ts";
 import { Limit } from "../../src/domain/limits/limit.ts";
 import { NotFoundError } from "../../src/domain/names/errors.ts";
-import type { CreateReply, UpdateReply } from "../../src/ports/entity-store.ts";
+import type { CreateReply, UpdateReply } from "../../src/ports/config-store.ts";
 import { claim, type Suite, samePaged, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Limit } from "../../src/domain/limits/limit.ts";
-import { claim, HOUR_MS, kinds, levelOf, type Suite, T0 } from "./contract-kit.ts";
+import { claim, HOUR_MS, Kinds, kinds, levelOf, type Suite, T0 } from "./contract-kit.ts";
 
 const rpm = [Limit.perMinute("rpm", 10)];
 const both = [Limit.perMinute("rpm", 10), Limit.perMinute("tpm", 100)];
@@ -63,6 +63,58 @@ export function giveBackContract(suite: Suite): void {
     await place.take([claim("a", rpm, { rpm: 10 })], T0);
     await place.credit(claim("a", rpm, {}), { rpm: 4 }, T0 - HOUR_MS);
     assert.equal(await place.level("a", "rpm", T0), 4_000);
+  });
+
+  suite.test("a refund gives back what is missing, by time and by debts, and never more", async (place) => {
+    await place.take([claim("a", both, { rpm: 10, tpm: 30 })], T0);
+    // Half a minute has brought 5 of the 10 back, and all of the 30.
+    assert.deepEqual(await place.refund(claim("a", both, {}), { rpm: 9, tpm: 9 }, T0 + 30_000), { rpm: 5_000 });
+    assert.equal(await place.drain((tokens) => claim("a", both, { rpm: tokens }), T0 + 30_000, 100), 10);
+    await place.debit(claim("a", both, {}), { rpm: 4 }, T0 + 30_000);
+    assert.deepEqual(await place.refund(claim("a", both, {}), { rpm: 3 }, T0 + 30_000), { rpm: 3_000 });
+    assert.equal(await place.level("a", "rpm", T0 + 30_000), -1_000);
+    assert.deepEqual(await place.refund(claim("a", both, {}), { other: 1 }, T0 + 30_000), {});
+  });
+
+  suite.test(
+    "a refund of a quota gives back what its period has used, and nothing of the one before",
+    async (place) => {
+      const quotas = [
+        Kinds.quota("day", 100, { reset: { cron: "0 0 * * *" } }),
+        Kinds.quota("five", 50, { resetAfterMs: 5 * HOUR_MS }),
+      ];
+      await place.take([claim("a", quotas, { day: 40, five: 40 })], T0);
+      assert.deepEqual(await place.refund(claim("a", quotas, {}), { day: 30, five: 60 }, T0), {
+        day: 30_000,
+        five: 40_000,
+      });
+      // The window is over, and has not begun anew.
+      assert.deepEqual(await place.refund(claim("a", quotas, {}), { day: 1, five: 1 }, T0 + 6 * HOUR_MS), {
+        day: 1_000,
+      });
+      assert.deepEqual(await place.refund(claim("a", quotas, {}), { day: 9 }, T0 + 24 * HOUR_MS), {});
+      assert.equal(await place.grants(claim("a", quotas, { day: 100 }), T0 + 24 * HOUR_MS), true);
+    },
+  );
+
+  suite.test("refunds, takes and debits at once leave what they add up to", async (place) => {
+    const day = [Kinds.quota("day", 100, { reset: { cron: "0 0 * * *" } })];
+    await place.take([claim("a", day, { day: 20 })], T0);
+    const work = Array.from({ length: 24 }, async (_, i) => {
+      if (i % 4 === 0) return (await place.grants(claim("a", day, { day: 1 }), T0)) ? -1_000 : 0;
+      const given = await place.refund(claim("a", day, {}), { day: 3 }, T0);
+      return given === "gone" ? 0 : (given.day ?? 0);
+    });
+    const changed = (await Promise.all(work)).reduce((sum, milli) => sum + milli, 0);
+    assert.equal(await place.level("a", "day", T0), 80_000 + changed);
+    const all = { entityId: "a", window: "hourly", fromMs: 0, toMs: Number.MAX_SAFE_INTEGER } as const;
+    const { items } = await place.scope.usage.query(all, { limit: 10 });
+    assert.equal((items[0]?.counters.day ?? 0) * 1_000, 20_000 - changed);
+  });
+
+  suite.test("a refund to a bucket that is not there makes none: it is full", async (place) => {
+    assert.equal(await place.refund(claim("a", rpm, {}), { rpm: 4 }, T0), "gone");
+    assert.equal(await place.state("a"), undefined);
   });
 
   suite.test("a give-back to a bucket that is gone makes none: it would have no limits", async (place) => {

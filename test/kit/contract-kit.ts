@@ -90,7 +90,9 @@ interface ClaimOptions {
 
 interface TakeOptions {
   readonly generation?: number;
+  readonly limitsOf?: "lease";
   readonly atomic?: boolean;
+  readonly goesBy?: () => readonly string[];
 }
 
 /** One namespace of the store under test, with the port's long words made short. */
@@ -146,8 +148,8 @@ export class TestedNamespace {
   }
 
   takeReply(claims: readonly Claim[], nowMs: number, options: TakeOptions = {}): MaybePromise<TakeReply> {
-    const { generation, atomic = false } = options;
-    return this.scope.buckets.take(claims, { nowMs, timeoutMs: 60_000, generation, atomic });
+    const { atomic = false, ...known } = options;
+    return this.scope.buckets.take(claims, { nowMs, timeoutMs: 60_000, generation: undefined, ...known, atomic });
   }
 
   /** Whether the one claim is granted. */
@@ -186,6 +188,15 @@ export class TestedNamespace {
 
   credit(claim: Claim, tokens: Tokens, nowMs: number): MaybePromise<WriteReply> {
     return this.scope.buckets.credit(this.#held(claim), amountsOf(tokens), { nowMs, timeoutMs: 60_000 });
+  }
+
+  /** Gives back without a ticket; answers what was given, by limit, in millitokens. */
+  async refund(claim: Claim, tokens: Tokens, nowMs: number): Promise<Readonly<Record<string, number>> | "gone"> {
+    const { ticket: _, bypass: __, ...of } = this.#held(claim);
+    const reply = await this.scope.buckets.refund(of, amountsOf(tokens), { nowMs, timeoutMs: 60_000 });
+    if (reply.kind === "gone") return "gone";
+    assert.equal(reply.kind, "applied");
+    return Object.fromEntries((reply.given ?? []).map(({ limit, milli }) => [limit, milli]));
   }
 
   /** Gives back what was taken with this ticket, not with the last one. */
@@ -231,7 +242,12 @@ export class TestedNamespace {
 
   /** What configuration says of one level; without the number of the reading, which says nothing of it. */
   async resolve(entityId: string, resource: string): Promise<LevelConfig> {
-    const { reading: _, isConsistent: __, ...level } = await this.scope.config.resolve(entityId, resource);
+    const {
+      reading: _,
+      isConsistent: __,
+      generation: ___,
+      ...level
+    } = await this.scope.config.resolve(entityId, resource);
     return level;
   }
 

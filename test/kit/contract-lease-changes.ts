@@ -3,7 +3,7 @@ import { PLAIN_TICKET } from "../../src/domain/bucket/give-back.ts";
 import type { LeaseRecord } from "../../src/domain/lease/lease-record.ts";
 import { Limit } from "../../src/domain/limits/limit.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
-import type { ChangeReply, Charged, LeaseChange, LeaseMoves, Movement } from "../../src/ports/lease-change.ts";
+import type { ChangeReply, Charged, LeaseChange, LeaseMoves, Movement } from "../../src/ports/lease-store.ts";
 import { amountsOf, claim, HOUR_MS, type Suite, T0, type TestedNamespace } from "./contract-kit.ts";
 import { leaseOn } from "./contract-leases.ts";
 

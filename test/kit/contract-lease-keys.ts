@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { LEASE_REMEMBERED_MS, type LeaseRecord } from "../../src/domain/lease/lease-record.ts";
+import type { KeyFinish } from "../../src/ports/bucket-store.ts";
 import type { KeyBegin } from "../../src/ports/lease-store.ts";
-import type { KeyFinish } from "../../src/ports/lease-write.ts";
 import { SECOND_MS, type Suite, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const UNTIL_MS = T0 + 15 * SECOND_MS;

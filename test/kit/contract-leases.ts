@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { PLAIN_TICKET, type Ticket } from "../../src/domain/bucket/give-back.ts";
 import { LEASE_REMEMBERED_MS, type LeaseRecord } from "../../src/domain/lease/lease-record.ts";
-import { draftText } from "../../src/domain/lease/stored-draft.ts";
+import { draftText } from "../../src/domain/lease/stored-lease.ts";
 import { Limit } from "../../src/domain/limits/limit.ts";
 import { ConflictError } from "../../src/domain/names/errors.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ConfigScope, LevelOptions, LimitsChange, StoredConfig } from "../../src/domain/config/config.ts";
 import { Limit } from "../../src/domain/limits/limit.ts";
-import { type Suite, samePaged, type TestedNamespace } from "./contract-kit.ts";
+import { type Suite, samePaged, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const LEVELS: readonly ConfigScope[] = [
   { level: "entity", entityId: "a", resource: "api" },
@@ -38,7 +38,7 @@ export function levelContract(suite: Suite): void {
           ...{ limits: rpm(i + 1), source: scope.level, sources: undefined, planId: "gold" },
         },
       );
-      assert.equal(await place.scope.config.delete(scope, place.event("limits_deleted", "a")), true);
+      assert.equal(await place.scope.config.delete(scope, place.event("limits_deleted", "a"), "all"), true);
     }
     assert.equal((await place.resolve("a", "api")).source, "none");
   });
@@ -51,7 +51,7 @@ export function levelContract(suite: Suite): void {
       const { limits, source, totals, totalsSource } = await place.resolve("a", "api");
       assert.deepEqual({ limits, source }, { limits: rpm(7), source: "resource" });
       assert.deepEqual({ totals, totalsSource }, { totals: rpm(i + 1), totalsSource: scope.level });
-      assert.equal(await place.scope.config.delete(scope, place.event("totals_deleted", "a")), true);
+      assert.equal(await place.scope.config.delete(scope, place.event("totals_deleted", "a"), "all"), true);
     }
     assert.deepEqual((await place.resolve("a", "api")).totals, []);
   });
@@ -216,10 +216,10 @@ export function levelContract(suite: Suite): void {
     await withPlan(place);
     for (const scope of [...LEVELS, ...TOTALS]) await place.set(scope, rpm(1));
     const { config } = place.scope;
-    await samePaged((page) => config.listResources(page), ["api"]);
-    await samePaged((page) => config.listEntityResources(page), ["api"]);
-    await samePaged((page) => config.listEntities("api", page), ["a"]);
-    const { items } = await config.listForEntity("a", { limit: 10 });
+    await samePaged((page) => config.listResources(T0, page), ["api"]);
+    await samePaged((page) => config.listEntityResources(T0, page), ["api"]);
+    await samePaged((page) => config.listEntities("api", T0, page), ["a"]);
+    const { items } = await config.listForEntity("a", T0, { limit: 10 });
     assert.deepEqual(
       items.map(({ scope }) => scope),
       [OWN_DEFAULT, OWN],

@@ -102,13 +102,13 @@ export function policiesContract(suite: Suite): void {
     async (place) => {
       await place.set(A_ON_API, rpm);
       await place.setPolicy(A_ON_API, { access: "disabled" });
-      assert.equal(await place.scope.config.delete(A_ON_API, place.event("limits_deleted", "a")), true);
+      assert.equal(await place.scope.config.delete(A_ON_API, place.event("limits_deleted", "a"), "all"), true);
       assert.deepEqual(await policyOf(place, "a"), ["disabled", "entity", false, "none"]);
-      assert.equal(await place.scope.config.delete(A_ON_API, place.event("limits_deleted", "a")), false);
+      assert.equal(await place.scope.config.delete(A_ON_API, place.event("limits_deleted", "a"), "all"), false);
       await place.set(A_ON_API, rpm);
       await place.setPolicy(A_ON_API, { access: null });
       assert.deepEqual(await place.scope.config.get(A_ON_API), { limits: rpm });
-      await place.scope.config.delete(A_ON_API, place.event("limits_deleted", "a"));
+      await place.scope.config.delete(A_ON_API, place.event("limits_deleted", "a"), "all");
       assert.equal(await place.scope.config.get(A_ON_API), undefined);
     },
   );
@@ -121,9 +121,9 @@ export function policiesContract(suite: Suite): void {
         await place.setPolicy(scope, { access: "enforce", cascade: false });
       const { limits, source } = await place.resolve("a", "api");
       assert.deepEqual({ limits, source }, { limits: rpm, source: "system" });
-      await samePaged((page) => place.scope.config.listForEntity("a", page), []);
-      await samePaged((page) => place.scope.config.listEntities("api", page), []);
-      await samePaged((page) => place.scope.config.listResources(page), []);
+      await samePaged((page) => place.scope.config.listForEntity("a", T0, page), []);
+      await samePaged((page) => place.scope.config.listEntities("api", T0, page), []);
+      await samePaged((page) => place.scope.config.listResources(T0, page), []);
     },
   );
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { OTHER, OTHER_KEY, type RefusalCount } from "../../src/domain/charge/refusal-count.ts";
-import type { RefusalQuery, RefusalRow } from "../../src/ports/refusal-store.ts";
+import type { RefusalQuery, RefusalRow } from "../../src/ports/usage-store.ts";
 import { DAY_MS, HOUR_MS, type Suite, samePaged, T0, type TestedNamespace } from "./contract-kit.ts";
 
 const MARCH = Date.UTC(2026, 2, 1);

@@ -109,7 +109,8 @@ async function take(place: TestedNamespace): Promise<void> {
 }
 
 async function isTaken(place: TestedNamespace, { claim: one, generation }: Planned): Promise<boolean> {
-  const reply = await place.takeReply([one], T0, generation === undefined ? {} : { generation });
+  const goesBy = () => ["org"];
+  const reply = await place.takeReply([one], T0, generation === undefined ? {} : { generation, goesBy });
   if (reply === "stale") return false;
   const kind = reply[0]?.kind;
   assert.ok(kind === "taken" || kind === "configSuspect", `answered with ${kind}`);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { UsageSnapshot, UsageWindow } from "../../src/domain/charge/usage.ts";
+import type { UsageSnapshot, UsageWindow, Windows, ZonedWindow } from "../../src/domain/charge/usage.ts";
 import { Limit } from "../../src/domain/limits/limit.ts";
 import { allPages, claim, DAY_MS, HOUR_MS, type Suite, samePaged, T0, type TestedNamespace } from "./contract-kit.ts";
 
@@ -253,6 +253,41 @@ export function usageContract(suite: Suite): void {
     ]);
   });
 
+  suite.test("days of a zone have the hours that begin in them, also where the clock changes", async (place) => {
+    // Berlin: the night of 29 March has an hour less. Lord Howe: its days begin at half past, or at the hour, by the season.
+    const zones: readonly (readonly [tz: string, midnights: readonly string[]])[] = [
+      ["Europe/Berlin", ["2026-03-27T23:00Z", "2026-03-28T23:00Z", "2026-03-29T22:00Z", "2026-03-30T22:00Z"]],
+      ["Australia/Lord_Howe", ["2026-04-03T13:00Z", "2026-04-04T13:00Z", "2026-04-05T13:30Z", "2026-04-06T13:30Z"]],
+    ];
+    for (const [tz, texts] of zones) {
+      const midnights = texts.map((text) => Date.parse(text));
+      const [firstMs = 0, ...others] = midnights;
+      const untilMs = others.at(-1) as number;
+      const entityId = tz.replace("/", "-");
+      for (let atMs = Math.ceil(firstMs / HOUR_MS) * HOUR_MS - HOUR_MS; atMs <= untilMs + HOUR_MS; atMs += HOUR_MS) {
+        for (const resource of ["api", "web"])
+          await place.take([claim(entityId, both, { rpm: 1 }, { resource })], atMs);
+      }
+      const days = daysAt(tz, [firstMs - DAY_MS, ...midnights, untilMs + DAY_MS]);
+      const hours = [firstMs, ...others].slice(0, -1).map((startMs, i) => {
+        const endMs = others[i] as number;
+        return [startMs, endMs, Math.ceil(endMs / HOUR_MS) - Math.ceil(startMs / HOUR_MS)] as const;
+      });
+      for (const about of [{ entityId }, { entityId, resource: "web" }, {}]) {
+        const asked = { window: days, fromMs: firstMs, toMs: untilMs, ...about };
+        const found = await allPages((page) => place.scope.usage.query(asked, page), 3);
+        const own = found.filter((one) => one.entityId === entityId && one.resource === "web");
+        assert.deepEqual(
+          own.map(({ windowStartMs, windowEndMs, counters }) => [windowStartMs, windowEndMs, counters.rpm]),
+          hours,
+          `${tz} of ${JSON.stringify(about)}`,
+        );
+        assert.ok(own.every((one) => one.tz === tz && one.window === "daily"));
+        await samePaged((page) => place.scope.usage.query(asked, page), found);
+      }
+    }
+  });
+
   suite.test("a hundred takes at once are a hundred requests", async (place) => {
     await Promise.all(Array.from({ length: 100 }, () => place.take([claim("a", both, { rpm: 1, tpm: 2 })], T0)));
     const [snapshot] = await usage(place, "hourly");
@@ -260,7 +295,17 @@ export function usageContract(suite: Suite): void {
   });
 }
 
-function usage(place: TestedNamespace, window: UsageWindow): Promise<UsageSnapshot[]> {
+/** The days between midnights; earlier and later ones are of no concern. */
+function daysAt(tz: string, midnights: readonly number[]): ZonedWindow {
+  return {
+    length: "daily",
+    tz,
+    startOf: (atMs) => midnights.findLast((startMs) => startMs <= atMs) ?? Number.MIN_SAFE_INTEGER,
+    endOf: (startMs) => midnights.find((endMs) => endMs > startMs) ?? Number.MAX_SAFE_INTEGER,
+  };
+}
+
+function usage(place: TestedNamespace, window: Windows): Promise<UsageSnapshot[]> {
   const query = { window, fromMs: 0, toMs: Number.MAX_SAFE_INTEGER };
   return allPages((page) => place.scope.usage.query(query, page), 100);
 }

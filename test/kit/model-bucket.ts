@@ -1,7 +1,7 @@
 import type { Amount } from "../../src/domain/charge/amounts.ts";
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
 import type { LimitSet, SetOrigin } from "../../src/domain/limits/limit-set.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { ModelLimit } from "./model.ts";
 import type { SlotWrite } from "./model-holds.ts";
 import { instantOf, isNewer, numbersUpTo, sameLimits } from "./model-origin.ts";
@@ -227,9 +227,9 @@ export class ModelBucket {
     this.cross(readingMs);
     let late = 0;
     for (const { limit: name, milli } of amounts) {
-      const limit = this.#limits.get(name);
-      if (limit?.isOf(pins.get(name)) === "yes") limit.write("credit", milli, readingMs, { endMs: ends?.get(name) });
-      else late++;
+      const ofPeriod = this.#candidates(name).filter((limit) => limit.isOf(pins.get(name)) === "yes");
+      for (const limit of ofPeriod) limit.write("credit", milli, readingMs, { endMs: ends?.get(name) });
+      if (ofPeriod.length === 0) late++;
     }
     return late;
   }
@@ -259,9 +259,10 @@ export class ModelBucket {
 
   /**
    * What is wrong with the bucket that the store has, seen at a reading; empty when nothing is. It learns from it where the
-   * store has moved the epoch to: that may be any reading of the write, and never back.
+   * store has moved the epoch to: that may be any reading of the write, and never back. `isEnd`: limits with an end may end then, so that the
+   * store may have a boundary there.
    */
-  problems(state: StoredBucket, readingMs: number): string[] {
+  problems(state: StoredBucket, readingMs: number, isEnd: (atMs: number) => boolean = () => false): string[] {
     const problems: string[] = [];
     if (state.epochMs !== this.#epochMs) {
       if (state.epochMs < this.#epochMs || state.epochMs > Math.max(readingMs, this.reachedMs)) {
@@ -288,8 +289,10 @@ export class ModelBucket {
       this.#limits.delete(name);
     }
     this.#loose.clear();
-    if (state.validUntilMs !== this.nextBoundaryMs) {
-      problems.push(`the next boundary is ${this.nextBoundaryMs}, not ${state.validUntilMs}`);
+    const { nextBoundaryMs } = this;
+    const isBoundary = state.validUntilMs < nextBoundaryMs && isEnd(state.validUntilMs);
+    if (state.validUntilMs !== nextBoundaryMs && !isBoundary) {
+      problems.push(`the next boundary is ${nextBoundaryMs}, not ${state.validUntilMs}`);
     }
     return problems;
   }
@@ -339,6 +342,7 @@ export class ModelBucket {
       const held = storedMilli(stored, state.epochMs, atMs);
       const isNear = (model: ModelLimit | undefined) =>
         model !== undefined &&
+        JSON.stringify(model.limit) === JSON.stringify(stored.limit) &&
         model.windowStartMs === stored.quota?.windowStartMs &&
         [-1n, 0n, 1n].includes(held - model.levelMilli(atMs));
       const counted = this.#resets.get(name);

@@ -1,10 +1,14 @@
+import { numberOfInstant } from "../../src/domain/config/change-number.ts";
 import type { LimitSet, SetOrigin } from "../../src/domain/limits/limit-set.ts";
 
 /** Whether limits that were read as `next` come after those that were read as `last`. */
 export function isNewer(next: SetOrigin, last: SetOrigin): boolean {
-  if (next.generation !== null && last.generation !== null) return next.generation >= last.generation;
-  if (next.asOfMs !== last.asOfMs) return next.asOfMs > last.asOfMs;
   const knowsFewer = next.changeNumber !== undefined && next.changeNumber < (last.changeNumber ?? 0);
+  if (next.generation !== null && last.generation !== null) return !knowsFewer && next.generation >= last.generation;
+  // A clock that is behind lets an override go on whose end the bucket has met.
+  const isBehind = next.ends?.some(({ atMs }) => numberOfInstant(atMs) <= (last.changeNumber ?? 0)) ?? false;
+  if (knowsFewer && isBehind) return false;
+  if (next.asOfMs !== last.asOfMs) return next.asOfMs > last.asOfMs;
   return !knowsFewer;
 }
 

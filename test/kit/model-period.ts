@@ -1,5 +1,5 @@
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import { type InForce, lesser, type ModelPart } from "./model-terms.ts";
 
 /** Refill periods that are exact together with all that divide them: seconds, minutes, hours and days among them. */

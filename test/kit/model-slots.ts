@@ -1,5 +1,5 @@
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import { ModelLimit } from "./model.ts";
 import { HeldSlots, type SlotWrite } from "./model-holds.ts";
 import {

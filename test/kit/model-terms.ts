@@ -1,5 +1,5 @@
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 
 /** Nothing holds more, and a soft limit owes no more: beyond, numbers would not be exact. */
 export const MOST = 9_000_000_000_000_000n;

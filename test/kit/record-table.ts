@@ -16,6 +16,7 @@ import type {
   StoredRecord,
   SumQuery,
   Sums,
+  TouchedNames,
 } from "../../src/ports/record-store.ts";
 import { type CountedHour, refusalHours, summed } from "./record-sums.ts";
 
@@ -30,6 +31,9 @@ export interface KeptByTakes {
   dropHours(untilMs: number): number;
 }
 
+/** The changes of a namespace of which it is known what they touched: so few that simulations come to the end of them. */
+const CHANGES_KEPT = 8;
+
 /** Kinds whose records are forgotten some day. */
 const FORGOTTEN = ["lease", "leaseKey", "refusal"] as const;
 
@@ -39,6 +43,9 @@ const FORGOTTEN = ["lease", "leaseKey", "refusal"] as const;
  */
 export class RecordTable implements RecordStore, CountStore {
   readonly #generations = new Map<string, number>();
+  readonly #changes = new Map<string, TouchedNames>();
+  /** By the commit that is being made. */
+  #touched: readonly string[] | undefined;
   readonly #scopes = new Set<string>();
   #usage: (CountedHour & { readonly scope: string })[] = [];
   #takes: KeptByTakes | undefined;
@@ -47,11 +54,12 @@ export class RecordTable implements RecordStore, CountStore {
       requireOpen: () => {},
       generationOf: (scope) => this.generationOf(scope),
       bump: (scopes) => {
-        for (const scope of scopes) this.#generations.set(scope, this.generationOf(scope) + 1);
-      },
-      hasDueLease: (scope, untilMs) => {
-        const due = { kind: "lease", of: "due", untilMs } as const;
-        return this.#records.list(scope, due, undefined, 1).records.length > 0;
+        for (const scope of scopes) {
+          const generation = this.generationOf(scope) + 1;
+          this.#generations.set(scope, generation);
+          const own = this.#touched === undefined ? [] : [[generation, this.#touched] as const];
+          this.#changes.set(scope, [...this.changesSince(scope, generation - CHANGES_KEPT), ...own]);
+        }
       },
       dropEntity: (scope, entityId) => {
         for (const { key } of this.#of(scope, "refusal")) {
@@ -98,10 +106,16 @@ export class RecordTable implements RecordStore, CountStore {
     this.#usage.push({ ...hour, scope });
   }
 
-  async get(scope: string, keys: readonly RecordKey[]): Promise<FoundRecords> {
+  /** What later changes touched. */
+  changesSince(scope: string, since: number): TouchedNames {
+    return (this.#changes.get(scope) ?? []).filter(([generation]) => generation > since);
+  }
+
+  async get(scope: string, keys: readonly RecordKey[], since?: number): Promise<FoundRecords> {
     await Promise.resolve();
     const { generation, records } = this.#records.get(scope, keys);
-    return { generation, records: records.map(copyOf) };
+    const changes = since === undefined ? undefined : this.changesSince(scope, since);
+    return { generation, changes, records: records.map(copyOf) };
   }
 
   async list(
@@ -120,6 +134,7 @@ export class RecordTable implements RecordStore, CountStore {
     const { scope, puts, event } = commit;
     for (const written of [scope, ...(event === undefined ? [] : [event.auditIn])]) this.#scopes.add(written);
     const logged = event && { ...event, event: asJson(event.event) };
+    this.#touched = commit.touched;
     return this.#records.commit({ ...commit, puts: puts.map(withJson), event: logged });
   }
 

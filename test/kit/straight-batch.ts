@@ -2,9 +2,8 @@ import { levelMilli } from "../../src/bucket/level.ts";
 import { credit, debit, take, takeAbove } from "../../src/bucket/take.ts";
 import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { Amount } from "../../src/domain/charge/amounts.ts";
-import { HOUR_MS } from "../../src/domain/charge/usage.ts";
-import { countName } from "../../src/domain/charge/usage-counters.ts";
-import { floorMilli } from "../../src/domain/limits/floor.ts";
+import { countName, HOUR_MS } from "../../src/domain/charge/usage.ts";
+import { floorMilli } from "../../src/domain/limits/limit-numbers.ts";
 import type {
   Batch,
   BatchClaim,

@@ -11,6 +11,7 @@ import type {
   DraftedLease,
   IdleBucket,
   LeftUsage,
+  LookedAtBucket,
   OperationKey,
   RequestReply,
   RowOperation,
@@ -19,8 +20,7 @@ import type {
   StoredBucket,
   VersionedRow,
 } from "../../src/ports/batch-store.ts";
-import type { BucketOwner } from "../../src/ports/bucket-store.ts";
-import type { KeyMark } from "../../src/ports/lease-write.ts";
+import type { BucketOwner, KeyMark } from "../../src/ports/bucket-store.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "../../src/stored/cursor.ts";
 import type { CountedHour } from "./record-sums.ts";
 import type { KeptByTakes, RecordTable } from "./record-table.ts";
@@ -56,7 +56,9 @@ export class StraightStore implements BatchStore, KeptByTakes {
     if (lane !== undefined && lane.seq > batch.seq) return { kind: "superseded" };
     const generation = this.#records?.generationOf(batch.namespaceId) ?? this.generations.get(batch.namespaceId) ?? 0;
     const serverMs = this.#serverMs();
-    const refused = batch.requests.map((request) => this.#refusedAtOnce(batch, request, generation, serverMs));
+    const { changes, isTouched } = this.#changesFor(batch, generation);
+    const compared = isTouched ? generation : undefined;
+    const refused = batch.requests.map((request) => this.#refusedAtOnce(batch, request, compared, serverMs));
     const work = new BatchWork(batch, this, (request) => refused[request] !== undefined);
     const replies = batch.requests.map((request, i) => refused[i] ?? work.run(request));
     const { rows, isWritten } = work.written();
@@ -70,8 +72,8 @@ export class StraightStore implements BatchStore, KeptByTakes {
       });
       this.#draftWritten(batch.namespaceId, draft, { leaseId: draft.leaseId, text: draft.text, nowMs, buckets });
     }
-    const reply = { kind: "done", repeated: false, generation, serverMs, rows, replies } as const;
-    if (isWritten) this.#lanes.set(batch.lane, { seq: batch.seq, reply });
+    const reply = { kind: "done", repeated: false, generation, changes, serverMs, rows, replies } as const;
+    if (isWritten || batch.isRepeat) this.#lanes.set(batch.lane, { seq: batch.seq, reply });
     return reply;
   }
 
@@ -129,9 +131,16 @@ export class StraightStore implements BatchStore, KeptByTakes {
     return pageOf(items, page.limit, ({ key }) => keyCursor(key.entityId));
   }
 
-  async some(namespaceId: string, from: BucketKey, limitMax: number): Promise<readonly StoredBucket[]> {
+  async some(
+    namespaceId: string,
+    from: BucketKey,
+    { limitMax, epochBeforeMs }: Parameters<BatchStore["some"]>[2],
+  ): Promise<readonly LookedAtBucket[]> {
     const found = this.#keysIn(namespaceId).filter((key) => !isAfter(from, [key.entityId, key.resource]));
-    return found.slice(0, limitMax).map((key) => ({ key, row: this.rows.get(idIn(namespaceId, key)) as VersionedRow }));
+    return found.slice(0, limitMax).map((key) => {
+      const row = this.rows.get(idIn(namespaceId, key)) as VersionedRow;
+      return { key, row: row.epochMs < epochBeforeMs ? row : undefined };
+    });
   }
 
   async forget(namespaceId: string, idle: readonly IdleBucket[]): Promise<number> {
@@ -150,11 +159,32 @@ export class StraightStore implements BatchStore, KeptByTakes {
     return forgotten;
   }
 
-  /** What is refused whatever the rows are. */
-  #refusedAtOnce(batch: Batch, request: BatchRequest, generation: number, serverMs: number): RequestReply | undefined {
+  /** What changed since the oldest generation of the requests, and whether any of them may go by it. */
+  #changesFor({ namespaceId, requests, buckets, goesBy }: Batch, generation: number) {
+    const known = requests.flatMap((request) => (request.generation === undefined ? [] : [request.generation]));
+    if (known.every((one) => one === generation)) return { changes: undefined, isTouched: false };
+    const since = Math.min(...known);
+    const changes = this.#records?.changesSince(namespaceId, since) ?? [];
+    const names = new Set([...buckets.flatMap(({ key }) => [key.entityId, key.resource]), ...goesBy]);
+    const isComplete = changes.length === generation - since;
+    return {
+      changes,
+      isTouched: !isComplete || changes.some(([, touched]) => touched.some((name) => names.has(name))),
+    };
+  }
+
+  /** What is refused whatever the rows are. `generation`: undefined where requests of any other are as good. */
+  #refusedAtOnce(
+    batch: Batch,
+    request: BatchRequest,
+    generation: number | undefined,
+    serverMs: number,
+  ): RequestReply | undefined {
     const { aheadMaxMs, namespaceId } = batch;
     if (aheadMaxMs !== undefined && request.nowMs > serverMs + aheadMaxMs) return { kind: "clock" };
-    if (request.generation !== undefined && request.generation !== generation) return { kind: "stale" };
+    if (generation !== undefined && request.generation !== undefined && request.generation !== generation) {
+      return { kind: "stale" };
+    }
     return this.#isKeyOurs(namespaceId, request.draft?.key) ? undefined : { kind: "keyLost" };
   }
 

@@ -1,24 +1,22 @@
 import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { Retention } from "../../src/domain/config/retention.ts";
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { BatchStore, DraftedLease, VersionedRow } from "../../src/ports/batch-store.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";
-import type { LeaseForm } from "../../src/ports/lease-form.ts";
+import type { LeaseForm } from "../../src/ports/lease-store.ts";
 import type { CountStore, RecordStore } from "../../src/ports/record-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { Digest, Random, Turns } from "../../src/ports/system.ts";
-import { namespacePut } from "../../src/records/bodies.ts";
-import { RecordConfig } from "../../src/records/config.ts";
-import { REGISTRY } from "../../src/records/keys.ts";
+import { namespacePut, REGISTRY } from "../../src/records/bodies.ts";
 import type { LeasesByTakes } from "../../src/records/leases.ts";
-import { DEFAULT, RecordNamespaces } from "../../src/records/namespaces.ts";
-import { recordParts } from "../../src/records/parts.ts";
+import { DEFAULT, namespacesOn } from "../../src/records/namespaces.ts";
 import { recordScope } from "../../src/records/scope.ts";
-import { draftedWrite } from "../../src/straight/drafted.ts";
+import { recordParts } from "../../src/records/scoped-records.ts";
+import { SeenGenerations } from "../../src/records/seen-changes.ts";
 import type { Waiting } from "../../src/straight/lane.ts";
-import { recordOfRow } from "../../src/straight/row-codec.ts";
+import { draftedWrite, recordOfRow } from "../../src/straight/row-codec.ts";
 import { StraightTakes } from "../../src/straight/takes.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { RecordTable } from "./record-table.ts";
 import { StraightStore } from "./straight-store.ts";
 
@@ -59,11 +57,13 @@ interface StraightProcess {
 /** A whole store on takes in batches, as one on a database is, in memory. */
 export function openStraight({ batches, records }: StraightSite, process: StraightProcess): Store {
   const { line, calendar, retention, leaseForm, ...rest } = process;
-  const parts = recordParts(records);
+  const parts = recordParts(records, new SeenGenerations());
   const takes = new StraightTakes({
     ...{ ...rest, store: line, calendar, requireOpen: () => {}, clock: undefined },
     countsUsage: retention.usageKeepMs !== undefined,
-    onAnswer: ({ namespaceId, generation }) => parts.generations.note(namespaceId, generation),
+    onAnswer: ({ namespaceId, generation, changes }) => {
+      if (changes !== undefined) parts.generations.note(namespaceId, generation, changes);
+    },
   });
   const leases: LeasesByTakes = {
     isWrittenByTake: true,
@@ -76,25 +76,18 @@ export function openStraight({ batches, records }: StraightSite, process: Straig
     name: "straight",
     atomicBucketsMax: Number.POSITIVE_INFINITY,
     tellsThresholds: true,
-    namespaces: new RecordNamespaces(parts),
-    scope: (namespaceId) => ({
-      ...recordScope(parts, namespaceId, { retention, counts: records, takes: leases }),
-      buckets: overriding<BucketStore>(
-        takes.bucketsOf(
-          namespaceId,
-          () => parts.generations.of(namespaceId),
-          async (id, on) => new RecordConfig(parts, namespaceId).resolve(id, on),
-        ),
-        // At once, for whoever looks at the store between two of its steps.
-        {
-          read: (keys: readonly BucketKey[]) =>
-            keys.map((key) => {
-              const row = batches.rows.get(`${namespaceId}\n${key.id}`);
-              return row === undefined ? undefined : recordOfRow(row, key, calendar).state;
-            }),
-        },
-      ),
-    }),
+    namespaces: namespacesOn(parts),
+    scope: (namespaceId) => {
+      const scope = recordScope(parts, namespaceId, { retention, counts: records, takes: leases });
+      const buckets = takes.bucketsOf(namespaceId, scope.config);
+      // At once, for whoever looks at the store between two of its steps.
+      const read = (keys: readonly BucketKey[]) =>
+        keys.map((key) => {
+          const row = batches.rows.get(`${namespaceId}\n${key.id}`);
+          return row === undefined ? undefined : recordOfRow(row, key, calendar).state;
+        });
+      return { ...scope, buckets: overriding<BucketStore>(buckets, { read }) };
+    },
     ping: () => {},
     close: () => takes.drained(),
   };

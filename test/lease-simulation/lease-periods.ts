@@ -1,10 +1,8 @@
 import { isSlotPin, type QuotaPin, quotaPinOf, type Ticket } from "../../src/domain/bucket/give-back.ts";
-import type { BucketStore, CallContext, Claim, Held } from "../../src/ports/bucket-store.ts";
-import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
-import type { Charged, LeaseChange } from "../../src/ports/lease-change.ts";
-import type { LeaseStore } from "../../src/ports/lease-store.ts";
+import type { BucketStore, BucketsMaybeInPlace, CallContext, Claim, Held } from "../../src/ports/bucket-store.ts";
+import type { Charged, LeaseChange, LeaseStore } from "../../src/ports/lease-store.ts";
 import type { ScopedStore } from "../../src/ports/store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { calendar } from "../simulation/calendar.ts";
 import type { ChargedLimit } from "./lease-limits.ts";
 

@@ -262,12 +262,11 @@ class LeasePlay {
   }
 
   #acquire(instance: Instance, request: LeaseRequest): void {
-    const { consume, also, idempotencyKey } = request;
+    const { consume, idempotencyKey } = request;
+    const also = request.also as Readonly<Record<string, Record<string, number>>> | undefined;
     // What is charged at once has no record.
     const isRecorded = this.#world.isAtOnce && request.holdMs !== 0;
-    const most = isRecorded
-      ? NOTHING
-      : atMost(consume as Record<string, number>, also as Record<string, Record<string, number>> | undefined);
+    const most = isRecorded ? NOTHING : atMost(consume as Record<string, number>, also);
     const what = `acquires ${JSON.stringify({ ...consume, ...also?.gpu })} ${idempotencyKey ?? ""} hold ${request.holdMs}`;
     this.#call(instance, what, most, async (spanOf) => {
       const { lease, replayed } = await instance.storedLeases.acquire(request);

@@ -5,8 +5,7 @@ import { Limit, type OpenOptions, RateLimiter, RateLimiterUnavailable } from "..
 import { openMemory } from "../../src/entry/memory.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { FaultStore } from "../../src/testing/fault-store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { FaultStore, overriding } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 
 // One acquire has one `timeoutMs` for the limits of all its levels and for the take; so have all attempts of one give-back.

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { describe, type TestContext, test } from "node:test";
-import { MIGRATIONS } from "../../src/adapters/sqlite/migrations.ts";
+import { MIGRATIONS } from "../../src/adapters/sqlite/open-connection.ts";
 import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
@@ -207,7 +207,17 @@ test("a file of the version before has limits whose instant is not known: they c
 function asOfVersionBefore(file: string): void {
   const database = new DatabaseSync(file);
   const version = MIGRATIONS.findIndex((sql) => sql.includes("limit_history"));
-  database.exec(`DROP TABLE limit_history; PRAGMA user_version = ${version}`);
+  database.exec(
+    `DROP TABLE limit_history; DROP TABLE refusal_log; DROP TABLE caller_usage; PRAGMA user_version = ${version}`,
+  );
+  for (const column of [
+    "config DROP frozen",
+    "config DROP override",
+    "config DROP access_override",
+    "plan_config DROP override",
+  ]) {
+    database.exec(`ALTER TABLE ${column}`);
+  }
   const rows = database.prepare("SELECT id, limits FROM bucket").all();
   for (const { id, limits } of rows) {
     const [head, ...rest] = JSON.parse(String(limits));

@@ -10,7 +10,7 @@ import {
   textOfResource,
 } from "../../src/entry/index.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { EVERY_STORE } from "./every-store.ts";
 

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import fc from "fast-check";
 import type { Tokens } from "../../src/domain/charge/amounts.ts";
 import { CHANNELS, Limit, RateLimiter, RateLimiterUnavailable } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
@@ -8,6 +7,7 @@ import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { runs } from "../depth.ts";
+import { fc } from "../properties.ts";
 import { EVERY_STORE } from "./every-store.ts";
 import { gpt, openLimiter } from "./limiter-kit.ts";
 import { heard } from "./listening.ts";

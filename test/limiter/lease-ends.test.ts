@@ -4,7 +4,7 @@ import { Limit, RateLimiter, RateLimiterUnavailable } from "../../src/entry/inde
 import { openMemory } from "../../src/entry/memory.ts";
 import type { Held, WriteReply } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);

@@ -82,6 +82,7 @@ for (const [name, open] of STORES) {
         listBuckets: [BUCKETS, () => count(limiter.listBuckets())],
         "listBuckets of a resource": [BUCKETS, () => count(limiter.listBuckets({ resource: "api" }))],
         resourceCapacity: [BUCKETS, () => limiter.resourceCapacity("api", "rpm")],
+        overview: [BUCKETS, () => limiter.overview()],
         auditEvents: [ENTITIES, () => count(limiter.auditEvents())],
         listEntities: [ENTITIES, () => count(limiter.listEntities())],
         exportManifest: [ENTITIES, () => exportManifest(limiter)],

@@ -3,8 +3,7 @@ import { describe, type TestContext, test } from "node:test";
 import { Limit, type OpenOptions, RateLimiter, RateLimiterUnavailable } from "../../src/entry/index.ts";
 import { createService } from "../../src/entry/server.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { FaultStore } from "../../src/testing/fault-store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { FaultStore, overriding } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { EVERY_STORE, type OpenedStore } from "./every-store.ts";
 

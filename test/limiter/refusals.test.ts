@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, type TestContext, test } from "node:test";
 import { CHANNELS, Limit, RateLimitExceeded, RateLimiter, type Refusal } from "../../src/entry/index.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
 import { EVERY_STORE } from "./every-store.ts";

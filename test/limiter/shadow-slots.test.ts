@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import fc from "fast-check";
 import { type Lease, Limit } from "../../src/entry/index.ts";
 import { runs } from "../depth.ts";
+import { fc } from "../properties.ts";
 import { openWorld, still, taking } from "../stored-leases/kit.ts";
 import { EVERY_STORE } from "./every-store.ts";
 

@@ -3,7 +3,7 @@ import { type TestContext, test } from "node:test";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { seeds } from "../depth.ts";
@@ -115,6 +115,7 @@ function inBuckets(change: (buckets: BucketStore) => Pick<BucketStore, "take">):
           ...change(buckets),
           debit: (...args) => buckets.debit(...args),
           credit: (...args) => buckets.credit(...args),
+          refund: (...args) => buckets.refund(...args),
           renew: (...args) => buckets.renew(...args),
           topUp: (...args) => buckets.topUp(...args),
           reset: (...args) => buckets.reset(...args),

@@ -145,7 +145,8 @@ test("durability on a store that has none to choose is refused, not ignored", as
   for (const store of ["memory", "dynamodb:limits"]) {
     await assert.rejects(RateLimiter.open({ store, durability: "full" }), {
       code: "option_invalid",
-      message: /durability is for SQLite and PostgreSQL, and the store is "(memory|dynamodb:limits)".*leave it out/,
+      message:
+        /durability is for SQLite, PostgreSQL and Redis, and the store is "(memory|dynamodb:limits)".*leave it out/,
     });
   }
 });

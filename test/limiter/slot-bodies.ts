@@ -3,8 +3,7 @@ import { Limit, RateLimitExceeded, RateLimiter } from "../../src/entry/index.ts"
 import { openMemory } from "../../src/entry/memory.ts";
 import type { Batch, BatchReply, BatchStore } from "../../src/ports/batch-store.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { FaultStore } from "../../src/testing/fault-store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { FaultStore, overriding } from "../../src/testing/fault-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock, type SkewedClock } from "../../src/testing/simulated-clock.ts";
 import { conditionalWorld, openConditional } from "../kit/conditional-store.ts";

@@ -1,13 +1,13 @@
 import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { withoutShadowed } from "../../src/domain/bucket/bucket-questions.ts";
 import type { BucketState } from "../../src/domain/bucket/bucket-state.ts";
 import { isSlotPin, type Ticket } from "../../src/domain/bucket/give-back.ts";
 import { heldMilli } from "../../src/domain/bucket/holds.ts";
 import { holdMsOf } from "../../src/domain/limits/kinds/concurrent.ts";
 import { rulesOf } from "../../src/domain/limits/kinds/table.ts";
-import { withoutShadowed } from "../../src/domain/limits/shadow.ts";
 import type { BucketStore, Claim, Held, TakeReply } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { balanceProblems, coverProblems, ToldHolds, takenProblems } from "../simulation/slot-rules.ts";
 
 // The judge of slots: it keeps every hold by what its process was told, and looks at the bucket after each call that the store has applied.

@@ -5,7 +5,7 @@ import { LeaseHolds } from "../../src/engine/lease/lease-holds.ts";
 import { LeaseResource } from "../../src/engine/lease/lease-resource.ts";
 import { Renewals } from "../../src/engine/lease/renewals.ts";
 import type { BucketStore, Held } from "../../src/ports/bucket-store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { without } from "../simulation/code-mutants.ts";
 import type { Spoiled } from "./slot-world.ts";
 
@@ -115,7 +115,7 @@ export const ENGINE_MUTANTS: Readonly<Record<string, () => () => void>> = {
     };
   },
   "a give-back that does not wait for the renewal under way": () =>
-    without(LeaseHolds.prototype, "isRenewing", () => false),
+    without(LeaseHolds.prototype, "afterRenewals", (work: () => unknown) => work()),
 };
 
 const EMPTY: Ticket = { pins: [], overdrawn: [], opened: [], shadowed: [] };

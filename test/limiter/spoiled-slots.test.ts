@@ -30,20 +30,20 @@ const CHANGING = [
 
 const BUGS: Readonly<Record<string, SpoiledSlots>> = {
   "shadow slots that bound a hold": {
-    file: "src/domain/bucket/hold-time.ts",
+    file: "src/domain/bucket/slot-time.ts",
     from: "slotLimits(limits, take).filter(isHard)",
     to: "slotLimits(limits, take)",
     found: SHADOWS,
   },
   "shadow slots that can be lost": {
     file: "src/engine/lease/lease-holds.ts",
-    from: "return limit === undefined || isHard(limit);",
-    to: "return true;",
+    from: "shortestMs(({ limit }) => isHardIn(set.limits, limit))",
+    to: "shortestMs(() => true)",
     found: SHADOWS,
   },
   "shadow slots that end a stored lease": {
     file: "src/leases/slots.ts",
-    from: "return limit === undefined || isHard(limit);",
+    from: "return isHardIn(resources[at[0]]?.levels[at[1]]?.limits ?? [], name);",
     to: "return true;",
     found: SHADOWS,
   },
@@ -91,8 +91,8 @@ const BUGS: Readonly<Record<string, SpoiledSlots>> = {
   },
   "a hold of the request that further resources forget": {
     file: "src/engine/acquire/plan.ts",
-    from: "askedAs(demandsOf(consume, chain, rules, FURTHER), request)",
-    to: "demandsOf(consume, chain, rules, FURTHER)",
+    from: "covering(askedAs(own, request), part.chain, sinceRead)",
+    to: "covering(i > 0 ? own : askedAs(own, request), part.chain, sinceRead)",
     found: HOLDS,
   },
   "a settle that does not wait for the extension under way": {

@@ -1,12 +1,8 @@
 import { registerHooks } from "node:module";
-import fc from "fast-check";
 
 // Loaded before a test file: one source file is another text from then on, as `SPOILED` says.
 
 const { file, from, to } = JSON.parse(process.env.SPOILED ?? "{}") as Readonly<Record<"file" | "from" | "to", string>>;
-
-// A bug that was found is found again.
-fc.configureGlobal({ seed: 1 });
 
 registerHooks({
   load: (url, context, next) => {

@@ -10,7 +10,7 @@ import { openMemory } from "../../src/entry/memory.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { Propagation } from "../../src/protocol/config/propagate.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { conditionalWorld, openConditional } from "../kit/conditional-store.ts";

@@ -4,7 +4,7 @@ import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import type { LeaseView } from "../../src/leases/lease-view.ts";
 import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { EVERY_STORE } from "./every-store.ts";
 import { tellTotalsStories } from "./totals-stories.ts";

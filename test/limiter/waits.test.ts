@@ -4,7 +4,7 @@ import { Limit, type Outcome, RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { seeds } from "../depth.ts";

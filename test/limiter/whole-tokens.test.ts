@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import fc from "fast-check";
 import { type HeldLimit, levelAt, stateOf } from "../../src/dashboard/level.ts";
 import { Limit, RateLimitExceeded, RateLimiter } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { here } from "../cli/in-process.ts";
 import { runs } from "../depth.ts";
 import { floorDiv } from "../limits/exact-bucket.ts";
+import { fc } from "../properties.ts";
 import { NS, serviceOf } from "../server/service-kit.ts";
 import { tempFile } from "../sqlite/temp-store.ts";
 import { EVERY_STORE } from "./every-store.ts";

@@ -1,5 +1,5 @@
-import fc from "fast-check";
 import type { Terms } from "../../src/bucket/balance.ts";
+import { fc } from "../properties.ts";
 
 /** Millitokens of the largest capacity or amount that a limit may have: 9 * 10^12 tokens. */
 export const MILLI_MAX = 9_000_000_000_000_000;

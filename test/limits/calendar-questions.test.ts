@@ -2,14 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { openMemory } from "../../src/adapters/memory/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
-import { systemDigest } from "../../src/adapters/system/digest.ts";
+import { systemTurns } from "../../src/adapters/system/clock.ts";
+import { systemWarnings } from "../../src/adapters/system/environment.ts";
 import { observableEvents } from "../../src/adapters/system/events.ts";
-import { systemRandom } from "../../src/adapters/system/random.ts";
-import { systemTurns } from "../../src/adapters/system/turns.ts";
-import { systemWarnings } from "../../src/adapters/system/warnings.ts";
+import { systemDigest, systemRandom } from "../../src/adapters/system/random.ts";
 import type { Tokens } from "../../src/domain/charge/amounts.ts";
 import { MEMORY_RETENTION } from "../../src/domain/config/retention.ts";
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import { Limiter } from "../../src/engine/limiter/limiter.ts";
 import { Limit } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
@@ -51,6 +50,8 @@ async function counted(...limits: readonly Limit[]) {
     unknownEntities: "allow" as const,
     unnamedLimits: "allow" as const,
     countRefusals: true,
+    refusalLog: true,
+    countCallers: false,
     bucketsMax: 10_000,
   };
   const limiter = new Limiter(world, settings, true);

@@ -1,8 +1,8 @@
-import fc from "fast-check";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { HOLD_MAX_MS } from "../../src/domain/limits/kinds/concurrent.ts";
 import { type Limit, limitMakers, PERIOD_MAX_MS, TOKENS_MAX } from "../../src/domain/limits/limit.ts";
 import type { ScheduleEntry } from "../../src/domain/limits/schedule.ts";
+import { fc } from "../properties.ts";
 
 /** One for all properties: what it has worked out is remembered. */
 export const calendar = createCalendar();

@@ -1,9 +1,9 @@
-import fc from "fast-check";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { fullLimit, type LimitState } from "../../src/domain/bucket/limit-state.ts";
 import { kindOf } from "../../src/domain/limits/kinds/table.ts";
 import { type Limit, limitMakers } from "../../src/domain/limits/limit.ts";
 import type { ScheduleEntry } from "../../src/domain/limits/schedule.ts";
+import { fc } from "../properties.ts";
 
 /** One for all properties: what it has worked out is remembered. */
 export const calendar = createCalendar();

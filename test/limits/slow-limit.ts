@@ -1,7 +1,7 @@
 import type { Terms } from "../../src/bucket/balance.ts";
 import type { LimitState } from "../../src/domain/bucket/limit-state.ts";
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import { floorDiv, lesser } from "./exact-bucket.ts";
 
 const MINUTE_MS = 60_000;

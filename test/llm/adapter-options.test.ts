@@ -143,7 +143,7 @@ test("an estimate that learns is charged by what calls came to, and is told what
   await asked;
 });
 
-test("the provider's budget is a second lease; where it refuses, the first is given back and the error names it", async (t) => {
+test("the provider's budget is taken in the same take; where it refuses nothing is taken, and the error names it", async (t) => {
   const { chat, charged, limiter, provider } = await setUp(t, () => TEXT_ANSWER, { provider: { entityId: "openai" } });
   await limiter.setLimits("openai", [Limit.perMinute("tpm", 300)]);
   await chat();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Answer, Call } from "../../examples/fake-provider/provider.ts";
-import { warnThrough } from "../../src/adapters/system/warnings.ts";
+import { warnThrough } from "../../src/adapters/system/environment.ts";
 import {
   Limit,
   RateLimitExceeded,

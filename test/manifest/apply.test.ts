@@ -229,7 +229,11 @@ for (const [name, open] of STORES) {
         Limit.quota("s", 9, { resetAfterMs: 60_000 }),
       ]);
       const owned = await exportManifest(limiter, { owned: true });
-      assert.deepEqual((await plan(limiter, `owner: platform\n${owned}`)).changes, []);
+      assert.match(owned, /^owner: platform$/m);
+      assert.deepEqual((await plan(limiter, owned)).changes, []);
+      // What has no owner is exported, too, and adopted by the one owner that there is.
+      const all = (await plan(limiter, await exportManifest(limiter))).changes;
+      assert.deepEqual([all.length > 0, all.every(({ action }) => action === "adopt")], [true, true]);
       await apply(limiter, EMPTY, { keep: true });
       const text = await exportManifest(limiter);
       assert.match(text, /^namespace: default$/m);
@@ -241,6 +245,28 @@ for (const [name, open] of STORES) {
         JSON.stringify(lines(found.changes)),
       );
       assert.equal(found.summary.adopt, 15);
+    });
+
+    test("an export names the owner; of several one is picked, and its manifest plans nothing", async (t) => {
+      const { limiter } = await opened(t, open);
+      const of = (owner: string, name: string) => `owner: ${owner}\nresources: { ${name}: { limits: { rpm: 1 } } }`;
+      await apply(limiter, of("b", "one"));
+      await apply(limiter, of("a", "two"));
+      await limiter.setResourceDefaults("nobodys", [Limit.perMinute("rpm", 1)]);
+      for (const owned of [false, true]) {
+        await assert.rejects(exportManifest(limiter, { owned }), {
+          code: "owners_several",
+          httpStatus: 409,
+          message: /namespace default have 2 owners, a, b, .* --owner/,
+        });
+      }
+      const text = await exportManifest(limiter, { owned: "b" });
+      assert.match(text, /^namespace: default\nowner: b\nresources:\n {2}one:/m);
+      assert.doesNotMatch(text, /two|nobodys/);
+      assert.deepEqual((await plan(limiter, text)).changes, []);
+      assert.deepEqual((await driftOf(limiter, { owner: "b" })).drift, []);
+      await assert.rejects(exportManifest(limiter, { owned: "bb" }), coded("manifest_not_applied"));
+      await assert.rejects(exportManifest(limiter, { owned: "" }), ValidationError);
     });
 
     test("entities: a parent must be declared or there; one in use is not deleted, one still needed is released", async (t) => {

@@ -54,6 +54,15 @@ async function started(t: TestContext, front: Front, given: Partial<Options>, ha
 
 for (const front of FRONTS) {
   describe(front.name, () => {
+    test("the header field x-request-id is the request's name in the log of refusals", async (t) => {
+      const { ask, limiter } = await started(t, front, { consume: { rpm: 2 } });
+      assert.equal((await ask()).status, 200);
+      assert.equal((await ask("/found/a", { headers: { "x-request-id": "req-7" } })).status, 429);
+      assert.equal((await ask("/found/a", { headers: { "x-request-id": "no name" } })).status, 429);
+      const log = await limiter.refusalLog();
+      assert.deepEqual(log.map(({ requestId }) => requestId).sort(), ["req-7", undefined]);
+    });
+
     test("what fits goes on with a lease and header fields, and is settled; what does not is a 429", async (t) => {
       const seen: unknown[] = [];
       const { ask, left, ends } = await started(t, front, {}, async ({ lease }) => {

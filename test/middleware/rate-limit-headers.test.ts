@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { carryFields } from "../../src/domain/names/carried-fields.ts";
+import { carryFields } from "../../src/domain/charge/rate-limit-headers.ts";
 import { RateLimitExceeded, RateLimiterUnavailable, ValidationError } from "../../src/domain/names/errors.ts";
 import { type Acquiring, Limit, RateLimiter, rateLimitHeaders } from "../../src/entry/index.ts";
 

@@ -6,7 +6,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { context, metrics, trace } from "@opentelemetry/api";
 import { DataPointType } from "@opentelemetry/sdk-metrics";
-import { inShadow } from "../../src/engine/acquire/shadow.ts";
+import { inShadow } from "../../src/engine/refusal/refused.ts";
 import { createTable, deleteTable } from "../../src/entry/dynamodb.ts";
 import { CHANNELS, Limit, RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";

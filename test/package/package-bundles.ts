@@ -25,7 +25,16 @@ export function testBundles(project: PackedProject): void {
     // Changes by their numbers, quotas that keep what was used, held time that is exact, slots of each limit by themselves: 3.5 kB.
     // 110.5 kB before clocks and spans in a wrong unit were told.
     // 111.3 kB before what is configured stood on the records that other stores have, too, and fields of limits in tables.
-    assert.ok(store.bytes < 133_500, `${store.bytes} bytes`);
+    // Namespaces that are copied from memory and to it: 3 kB.
+    // Single refusals: 2.7 kB, their text, their places and what was said over time.
+    // Usage of callers beside their buckets, and windows of zones: 2.7 kB.
+    // The names that a change touches: 0.7 kB.
+    // Limits and access with an end: 5 kB, what is in force, what comes then, and the numbers of ends among changes.
+    // Ends that a clock which is ahead has found over, and that takes of a lease do not pass over: 0.3 kB.
+    // Ends behind the boundaries of limits, and those that a clock which is behind shows once more: 0.2 kB.
+    // Limits of a request that are not brought, and hide no end: 0.1 kB.
+    // Give-backs that end at the capacity, and ends that were taken out: 0.9 kB.
+    assert.ok(store.bytes < 150_200, `${store.bytes} bytes`);
     assert.deepEqual(store.imports, []);
     // With the whole engine: every method of a limiter, crons and time zones, and the leases that a memory store keeps.
     const limiter = await bundled(
@@ -50,7 +59,15 @@ export function testBundles(project: PackedProject): void {
     // keys that come again, quotas that keep what was used: 8 kB.
     // 276 kB before clocks, spans and addresses in a wrong form were told.
     // 277 kB before memory stood on the records of other stores, and fields of limits in tables.
-    assert.ok(limiter.bytes < 298_500, `${limiter.bytes} bytes`);
+    // Namespaces that are copied from memory and to it, and found while a copy fills them: 6 kB.
+    // Single refusals, which limits applied at an instant, and their words: 11 kB.
+    // Usage of callers: what a take leaves to the book, what leases change of it, its rows, one list of both, totals in sums: 15 kB.
+    // Limits and access with an end: 8 kB, remembered limits that go over, waits that end there, and how they are set and shown.
+    // Ends that a clock ahead found over, that takes of a lease do not pass over, and after which levels conflict: 0.5 kB.
+    // Boundaries of limits, behind which an end may lie, and limits of a request that are not brought: 0.4 kB.
+    // Parts of several entities in one request, charges and give-backs without a lease and once per key, what events say was asked: 10 kB.
+    // Charges without a lease that go by what is stored, whose keys stay taken, and leases that end without a promise: 0.2 kB.
+    assert.ok(limiter.bytes < 359_700, `${limiter.bytes} bytes`);
     // What it needs of Node it asks for when it needs it.
     assert.deepEqual(limiter.imports, []);
   });
@@ -66,7 +83,9 @@ export function testBundles(project: PackedProject): void {
     // Streams that a lease tracks: 3 kB.
     // Slots that are renewed, kept and lost: 1 kB. Names that are checked and encoded: 0.6 kB. Holds that end with their slots, streams that were given up: 0.6 kB.
     // 29 kB before an address that is wrong was told without its secrets; 29.4 kB before it had every method of the library.
-    assert.ok(bytes < 31_300, `${bytes} bytes`);
+    // 31.3 kB before single refusals, and explanations of another time.
+    // 31.9 kB before limits and access had an end.
+    assert.ok(bytes < 33_600, `${bytes} bytes`);
   });
 
   test("what is not used of the root stays out of a bundle", async () => {
@@ -75,7 +94,7 @@ export function testBundles(project: PackedProject): void {
     assert.ok(error.bytes < 7_500, `${error.bytes} bytes`);
     const limit = await bundled('import { Limit } from "zae-limiter"; console.log(Limit.perMinute("rpm", 1));');
     // 22.5 kB before limits on how many are at once, shadows and percentages that are told.
-    assert.ok(limit.bytes < 24_300, `${limit.bytes} bytes`);
+    assert.ok(limit.bytes < 24_500, `${limit.bytes} bytes`);
     for (const { imports } of [error, limit]) assert.deepEqual(imports, []);
   });
 
@@ -138,21 +157,24 @@ export function testBundles(project: PackedProject): void {
         "const told = (error) => error.message;",
         'console.log(ok, await RateLimiter.open({ store: "dynamodb:limits" }).catch(told));',
         'console.log(await RateLimiter.open({ store: "postgres://localhost/app" }).catch(told));',
+        'console.log(await RateLimiter.open({ store: "redis://localhost" }).catch(told));',
       ].join("\n"),
     );
     assert.deepEqual(whole.imports.filter((path) => !path.startsWith("node:")).sort(), [
       "@aws-sdk/client-dynamodb",
       "@aws-sdk/credential-providers",
+      "ioredis",
       "pg",
       "undici",
     ]);
     await project.write("whole.mjs", [whole.text]);
-    const [line = "", postgres = ""] = (await project.node("whole.mjs")).split("\n");
+    const [line = "", postgres = "", redis = ""] = (await project.node("whole.mjs")).split("\n");
     assert.match(
       line,
       /^true The package @aws-sdk\/client-dynamodb is not installed.*`npm install @aws-sdk\/client-dynamodb`/,
     );
     assert.match(postgres, /needs the package pg: npm install pg/);
+    assert.match(redis, /needs the package ioredis: npm install ioredis/);
   });
 }
 

@@ -53,16 +53,16 @@ export function testPrograms(project: PackedProject): void {
     const seen = await loadedBy(project.folder, ["entity", "show", "key-1"]);
     // What all share is a few files; of what is loaded when it is needed, each has its name.
     const named = (files: readonly string[]) => files.filter((file) => !file.startsWith("chunk"));
-    assert.deepEqual(named(seen), ["main", "run-process", "store"]);
-    // Three of them are what a client for browsers is made of and shares with the rest: errors are the same classes everywhere. One has
-    // the rules of rows, which the stores on SQLite and PostgreSQL share.
-    assert.ok(seen.length <= 14, seen.join());
+    assert.deepEqual(named(seen), ["main"]);
+    // The command line in two files, the heart of the library, what a store in memory shares with it, limits in two files, errors, amounts,
+    // the limiter and SQLite: each file costs a look and a compilation.
+    assert.ok(seen.length <= 10, seen.join());
     // Of the commands `list` and `entity list` one is called.
     assert.deepEqual(await loadedBy(project.folder, ["entity", "list"]), seen);
     const others = await loadedBy(project.folder, ["limits", "schema"]);
-    assert.deepEqual(named(others), ["main", "run-process", "schema"]);
+    assert.deepEqual(named(others), ["main"]);
     // One has the JSON of limits, which takes know nothing of.
-    assert.ok(others.length <= 15, others.join());
+    assert.ok(others.length <= 10, others.join());
   });
 
   test("processes that a command starts beside itself start from the installed package", async () => {
@@ -96,7 +96,7 @@ export function testPrograms(project: PackedProject): void {
     ]);
     assert.equal(await project.node("cdk.mjs"), "2 AWS::DynamoDB::Table\n");
     const functions = await readdir(join(project.folder, "node_modules/zae-limiter/dist/lambda"));
-    assert.deepEqual(functions.sort(), ["aggregator.zip", "provisioner.zip"]);
+    assert.deepEqual(functions.sort(), ["aggregator.part", "provisioner.part", "shared.part"]);
   });
 }
 

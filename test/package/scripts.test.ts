@@ -7,6 +7,7 @@ import { delimiter, join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { releaseProblems } from "../../scripts/release-check.ts";
+import { grouped } from "../../scripts/test-groups.ts";
 import { becameSlow, longestFirst, NOTED, SLOW_S } from "../../scripts/test-order.ts";
 import { DEEP_ONLY, deepFiles, PARTS, partOf } from "../../scripts/test-parts.ts";
 import { lastLine } from "../../scripts/test-run.ts";
@@ -25,7 +26,15 @@ const named = Object.entries(
 });
 const scripts = [
   ...named,
-  ...["cli-reference", "writes-reference", "manifest-schema", "draw-limits", "release-check"].map((name) => {
+  ...[
+    "cli-reference",
+    "writes-reference",
+    "take-paths",
+    "manifest-schema",
+    "edge-schema",
+    "draw-limits",
+    "release-check",
+  ].map((name) => {
     return { file: `scripts/${name}.ts`, called: `node scripts/${name}.ts`, isRunner: false };
   }),
 ];
@@ -171,7 +180,9 @@ test("every test file belongs to a part of the deep run", () => {
   const deep = deepFiles(root, files);
   for (const file of Object.keys(DEEP_ONLY)) assert.ok(deep.includes(file), file);
   assert.ok(deep.includes("test/simulation/conditional.test.ts"));
-  assert.ok(!deep.includes("src/bucket/level.test.ts"));
+  // Properties draw other cases each day; a file without any has nothing new to look at.
+  assert.ok(deep.includes("src/bucket/level.test.ts"));
+  assert.ok(!deep.includes("src/domain/names/sorting.test.ts"));
   assert.throws(() => partOf("test/elsewhere/a.test.ts"), /elsewhere.+scripts\/test-parts\.ts/);
 });
 
@@ -224,4 +235,14 @@ test("a tag is released when package.json and the changelog name the same versio
     assert.match(releaseProblems({ ...good, changelog }).join(), /^CHANGELOG\.md has no heading "## \[1\.2\.3\]/);
   }
   assert.match(releaseProblems({ ...good, manifest: { version: "1.2.3" } }).join(), /has no `repository`/);
+});
+
+test("a file that gets the oldest packages, for its whole process, has a process of its own", () => {
+  const files = globSync(["src/**/*.test.ts", "test/**/*.test.ts"], { cwd: root, exclude: ["**/node_modules/**"] });
+  const takesOldest = (file: string) => /from "[./]*oldest-peers\.ts"/.test(readFileSync(join(root, file), "utf8"));
+  const taking = files.filter(takesOldest);
+  assert.ok(taking.length >= 3, `${taking}`);
+  const groups = grouped(root, files, () => false);
+  const together = groups.filter((group) => group.files.length > 1 && group.files.some(takesOldest));
+  assert.deepEqual(together, []);
 });

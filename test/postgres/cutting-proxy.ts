@@ -17,7 +17,8 @@ export class CuttingProxy {
     this.#server = server;
   }
 
-  static async before(port: number, decide: () => Cut): Promise<CuttingProxy> {
+  /** `mark`: what messages of takes have in them. */
+  static async before(port: number, decide: () => Cut, mark = ".take_"): Promise<CuttingProxy> {
     const server = createServer();
     const proxy = new CuttingProxy(server);
     server.on("connection", (client) => {
@@ -38,7 +39,7 @@ export class CuttingProxy {
         upstream.destroy();
       };
       client.on("data", (bytes) => {
-        const what = bytes.includes("take_1") ? decide() : "pass";
+        const what = bytes.includes(mark) ? decide() : "pass";
         if (what === "beforeSending") return cut();
         if (what === "afterSending") isCutting = true;
         upstream.write(bytes);

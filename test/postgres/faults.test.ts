@@ -14,13 +14,17 @@ import { startPostgres } from "./postgres-process.ts";
 const NOW = Date.UTC(2026, 2, 15, 12);
 const CAPACITY = 1_000_000;
 
-/** A limit that nothing comes back to: what is gone was taken. */
-const SET = limitSet([Limit.quota("all", CAPACITY, { resetAfterMs: 86_400_000 })]);
+/**
+ * Limits that nothing comes back to, as the clock stands: what is gone was taken. Of a session, takes are judged one by one; of a rate, those
+ * of a batch are taken together.
+ */
+const SESSION = limitSet([Limit.quota("all", CAPACITY, { resetAfterMs: 86_400_000 })]);
+const RATE = limitSet([Limit.perDay("all", CAPACITY)]);
 
 function claimOf(entityId: string): Claim {
   return {
     bucket: bucketKey(entityId, "api"),
-    set: SET,
+    set: entityId.startsWith("s-") ? SESSION : RATE,
     origin: { asOfMs: NOW, generation: 1 },
     take: [{ limit: "all", milli: 1000 }],
     bypass: false,
@@ -48,12 +52,11 @@ await describePostgres("faults on PostgreSQL", ({ url, newSchema }) => {
     );
     const cut = await openSchema(url.replace(/:\d+\//, `:${proxy.port}/`), schema, { poolMax: 4, timeoutMs: 30_000 });
     const buckets = bucketsOn(batchesOn(cut), random, { coalesce: true });
-    let taken = 0;
+    const taken = { "s-": 0, "": 0 };
     for (let round = 0; round < 60; round++) {
+      const claims = (round % 3 === 0 ? ["s-a", "s-org"] : ["a", "org"]).map(claimOf);
       const answers = await Promise.all(
-        Array.from({ length: random.integer(1, 5) }, () =>
-          buckets.take([claimOf("a"), claimOf("org")], takeContext(30_000)),
-        ),
+        Array.from({ length: random.integer(1, 5) }, () => buckets.take(claims, takeContext(30_000))),
       );
       for (const answer of answers) {
         assert.ok(answer !== "stale");
@@ -61,12 +64,13 @@ await describePostgres("faults on PostgreSQL", ({ url, newSchema }) => {
           answer.map(({ kind }) => kind),
           ["taken", "taken"],
         );
-        taken++;
+        taken[round % 3 === 0 ? "s-" : ""]++;
       }
     }
     assert.ok(proxy.cuts > 10, `only ${proxy.cuts} connections were cut`);
-    for (const entity of ["a", "org"]) {
-      assert.equal(await takenFrom(bucketsOn(batchesOn(direct), random, { coalesce: true }), entity), taken);
+    const reading = bucketsOn(batchesOn(direct), random, { coalesce: true });
+    for (const kind of ["s-", ""] as const) {
+      for (const entity of ["a", "org"]) assert.equal(await takenFrom(reading, `${kind}${entity}`), taken[kind]);
     }
     await cut.close();
     await proxy.close();
@@ -84,7 +88,7 @@ await describePostgres("faults on PostgreSQL", ({ url, newSchema }) => {
       return Number(row?.n);
     };
     const before = await deadlocks();
-    const entities = Array.from({ length: 12 }, (_, i) => `e${i}`);
+    const entities = Array.from({ length: 12 }, (_, i) => (i < 9 ? `e${i}` : `s-${i}`));
     const taken = new Map<string, number>();
     const connections = await Promise.all(
       Array.from({ length: 16 }, () => openSchema(url, schema, { poolMax: 1, timeoutMs: 60_000 })),
@@ -95,7 +99,11 @@ await describePostgres("faults on PostgreSQL", ({ url, newSchema }) => {
         const buckets = bucketsOn(batchesOn(connection), random, { coalesce: true });
         for (let n = 0; n < 40; n++) {
           const chains = Array.from({ length: random.integer(1, 4) }, () => {
-            const chain = [...entities].sort(() => random.next() - 0.5).slice(0, random.integer(1, 6));
+            // Every other connection takes from all, so that both forms of the take meet on the same rows.
+            const chain = entities
+              .slice(0, i % 2 === 0 ? 9 : 12)
+              .sort(() => random.next() - 0.5)
+              .slice(0, random.integer(1, 6));
             return chain.map(claimOf);
           });
           await Promise.all(

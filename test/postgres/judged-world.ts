@@ -1,13 +1,14 @@
-import { PostgresBatches } from "../../src/adapters/postgres/batches.ts";
-import { BUCKET_JSON, type BucketJson, rowOfJson } from "../../src/adapters/postgres/bucket-json.ts";
 import type { Connection, PostgresClient } from "../../src/adapters/postgres/connection.ts";
 import { PostgresRecords } from "../../src/adapters/postgres/records.ts";
+import { BUCKET_JSON, type RowJson, rowOfJson } from "../../src/adapters/postgres/row-fields.ts";
 import type { BatchStore, VersionedRow } from "../../src/ports/batch-store.ts";
 import type { CountStore, RecordStore } from "../../src/ports/record-store.ts";
 import { ensureDefault } from "../../src/records/namespaces.ts";
-import { recordParts } from "../../src/records/parts.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { recordParts } from "../../src/records/scoped-records.ts";
+import { SeenGenerations } from "../../src/records/seen-changes.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import type { BatchWorld } from "../simulation/straight-ground.ts";
+import { batchesOn } from "./kit.ts";
 import { connectionOn, emptied, WAIT_MS } from "./record-kit.ts";
 
 /** A lock that is not had by then never is: nobody else is on the server. */
@@ -31,7 +32,7 @@ export async function judgedWorld(client: PostgresClient, schema: string): Promi
   };
   const connection = connectionOn({ query }, schema);
   const records = new PostgresRecords(connection, WAIT_MS);
-  await ensureDefault(recordParts(records));
+  await ensureDefault(recordParts(records, new SeenGenerations()));
   const rows = new Map<string, VersionedRow>();
   // One after the other: of two writes at once the first would be told by rows that are the second's already.
   let last: Promise<unknown> = Promise.resolve();
@@ -44,7 +45,7 @@ export async function judgedWorld(client: PostgresClient, schema: string): Promi
     last = next.catch(() => {});
     return next;
   };
-  const batches = new PostgresBatches(connection, "full", undefined);
+  const batches = batchesOn(connection);
   const watched = overriding<BatchStore>(batches, {
     apply: (batch, timeoutMs) => written(() => batches.apply(batch, Math.min(timeoutMs, LOCK_MS))),
     operate: (operation) => written(() => batches.operate(operation)),
@@ -66,6 +67,6 @@ async function readAll(connection: Connection, rows: Map<string, VersionedRow>):
   );
   rows.clear();
   for (const { namespace, entity, resource, found: row } of found) {
-    rows.set(`${namespace}\n${entity}\n${resource}`, rowOfJson(row as BucketJson));
+    rows.set(`${namespace}\n${entity}\n${resource}`, rowOfJson(row as RowJson));
   }
 }

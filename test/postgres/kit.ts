@@ -2,7 +2,8 @@ import pg from "pg";
 import { PostgresBatches } from "../../src/adapters/postgres/batches.ts";
 import { Connection } from "../../src/adapters/postgres/connection.ts";
 import { migrate } from "../../src/adapters/postgres/migrations.ts";
-import { PoolSession } from "../../src/adapters/postgres/sessions.ts";
+import { OwnPool } from "../../src/adapters/postgres/sessions.ts";
+import { realWaiting } from "../straight/same-as-memory.ts";
 
 /** A new schema on a server, with the namespace `default` at generation 1. */
 export async function openSchema(
@@ -10,7 +11,7 @@ export async function openSchema(
   schema: string,
   { poolMax, timeoutMs }: { readonly poolMax: number; readonly timeoutMs: number },
 ): Promise<Connection> {
-  const session = new PoolSession(new pg.Pool({ connectionString: url, max: poolMax }));
+  const session = new OwnPool(new pg.Pool({ connectionString: url, max: poolMax }), poolMax).session("takes");
   const connection = new Connection({
     name: "test",
     schema,
@@ -24,5 +25,5 @@ export async function openSchema(
 }
 
 export function batchesOn(connection: Connection): PostgresBatches {
-  return new PostgresBatches(connection, "full", undefined);
+  return new PostgresBatches({ connection, durability: "full", clock: undefined, steadyMs: realWaiting.steadyMs });
 }

@@ -99,7 +99,7 @@ await describePostgres("leases that takes write, on PostgreSQL", ({ url, newSche
     texts.length = 0;
     await storedLeases.acquire(taking({ tpm: 1 }));
     assert.equal(texts.length, 1, texts.join("\n"));
-    assert.match(texts[0] as string, /take_1/);
+    assert.match(texts[0] as string, /take_2/);
     await close();
   });
 

@@ -55,9 +55,13 @@ await describePostgres("RateLimiter.open on PostgreSQL", ({ url, newSchema }) =>
     await before.setSystemDefaults([Limit.perMinute("rpm", 3)]);
     await take(before);
     await before.close();
-    // What version 2 has brought.
+    // Without what versions 2 to 4 have brought to these tables, and functions that came later.
     await pool.query(
-      `ALTER TABLE ${schema}.bucket DROP COLUMN marks; UPDATE ${schema}.meta SET version = 1, least_client = 1`,
+      `ALTER TABLE ${schema}.bucket DROP COLUMN marks; CREATE INDEX lane_at ON ${schema}.lane (at_ms);
+       ALTER TABLE ${schema}.lane RESET (fillfactor, toast_tuple_target); DROP FUNCTION ${schema}.levels_after_1;
+       DROP FUNCTION ${schema}.read_1; DROP FUNCTION ${schema}.take_made_1;
+       DROP TABLE ${schema}.change;
+       UPDATE ${schema}.meta SET version = 1, least_client = 1`,
     );
 
     await assert.rejects(open(false), (error) => error instanceof VersionError && error.code === "schema_older");
@@ -68,7 +72,30 @@ await describePostgres("RateLimiter.open on PostgreSQL", ({ url, newSchema }) =>
     assert.equal(left?.available, 1);
     await (await open(false)).close();
     const { rows } = await pool.query(`SELECT version, least_client FROM ${schema}.meta`);
-    assert.deepEqual(rows, [{ version: 2, least_client: 2 }]);
+    assert.deepEqual(rows, [{ version: 6, least_client: 5 }]);
+    const indexes = await pool.query("SELECT indexname FROM pg_indexes WHERE schemaname = $1 AND tablename = 'lane'", [
+      schema,
+    ]);
+    assert.deepEqual(indexes.rows, [{ indexname: "lane_pkey" }]);
+  });
+
+  test("a schema of version 5 gets the functions that came later", async (t) => {
+    const schema = newSchema();
+    const pool = new pg.Pool({ connectionString: url, max: 2 });
+    t.after(async () => {
+      await pool.query(`DROP SCHEMA ${schema} CASCADE`);
+      await pool.end();
+    });
+    const store = `${url}?schema=${schema}`;
+    await (await RateLimiter.open({ store, clock })).close();
+    await pool.query(
+      `DROP FUNCTION ${schema}.read_1; DROP FUNCTION ${schema}.take_made_1; UPDATE ${schema}.meta SET version = 5`,
+    );
+    const limiter = await RateLimiter.open({ store, clock });
+    t.after(() => limiter.close());
+    await limiter.setSystemDefaults([Limit.perMinute("rpm", 3)]);
+    // The second take of a new id on a lane is summed.
+    for (const entityId of ["a", "b", "c"]) await limiter.acquire({ entityId, resource: "api", consume: { rpm: 1 } });
   });
 });
 

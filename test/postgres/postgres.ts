@@ -44,9 +44,12 @@ async function startedOrReason(): Promise<TestPostgres | string> {
   }
 }
 
-/** Starts a server for test files, which ends with this process; its address. */
+/**
+ * Starts a server for test files, which ends with this process; its address. Its housekeeping is off: statistics that it gathers on a busy
+ * machine hold a snapshot for long, and old rows stay on their page meanwhile. Suites about housekeeping start servers of their own.
+ */
 export async function startTestServer(): Promise<string> {
-  return (await startPostgres(["fsync=off", "max_connections=200"])).url;
+  return (await startPostgres(["fsync=off", "autovacuum=off", "max_connections=200"])).url;
 }
 
 /** Of its own for each file: a transaction that one keeps open would keep the others' old rows from being cleared away. */

@@ -8,7 +8,7 @@ import { DEFAULT_NAMESPACE } from "../../src/domain/config/namespace.ts";
 import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
 import { LEASE_REMEMBERED_MS } from "../../src/domain/lease/lease-record.ts";
 import { Limit } from "../../src/domain/limits/limit.ts";
-import { RecordSweep } from "../../src/records/sweep.ts";
+import { expireAll, expireSome } from "../../src/records/usage.ts";
 import { openRecords } from "../records/without-takes.ts";
 import { describePostgres } from "./postgres.ts";
 import { connectionOn, recordsOn } from "./record-kit.ts";
@@ -166,9 +166,8 @@ await describePostgres("what is kept on PostgreSQL", ({ url, newSchema }) => {
       );
     await set(1, T0 - 1);
     await set(2, now);
-    const sweep = new RecordSweep(records, FILE_RETENTION);
-    assert.equal(await sweep.step(now), 200 + 1 + 1 + 1 + 1);
-    assert.equal(await sweep.toEnd(now), 250);
+    assert.equal(await expireSome(records, FILE_RETENTION, now), 200 + 1 + 1 + 1 + 1);
+    assert.equal(await expireAll(records, FILE_RETENTION, now), 250);
     for (const [table, column] of [
       ["usage", "hour_ms"],
       ["operation", "key"],
@@ -210,7 +209,7 @@ await describePostgres("what is kept on PostgreSQL", ({ url, newSchema }) => {
           deletes: [],
           event: undefined,
         },
-        ...{ bumps: [DEFAULT_NAMESPACE], sent: "first" },
+        ...{ bumps: [DEFAULT_NAMESPACE], touched: undefined, sent: "first" },
       });
       assert.equal(reply.kind === "unavailable" && reply.applied, "no");
     } finally {

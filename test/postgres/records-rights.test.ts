@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, before, test } from "node:test";
 import pg from "pg";
-import { grants } from "../../src/adapters/postgres/grants.ts";
+import { grants } from "../../src/adapters/postgres/migrations.ts";
 import { PostgresRecords } from "../../src/adapters/postgres/records.ts";
 import type { AuditEvent } from "../../src/domain/config/audit.ts";
 import { DEFAULT_NAMESPACE } from "../../src/domain/config/namespace.ts";
@@ -71,15 +71,15 @@ await describePostgres("narrow roles on PostgreSQL", ({ url, newSchema }) => {
       puts: [{ kind: "config", key: ["entity", "", ""], by: { hasLimits: true }, body: '{"limits":[]}', expect: null }],
     });
     const call = (given: string) => pools[0]?.query(`SELECT "${schema}".lease_1($1::text::json)`, [given]);
-    await assert.rejects(async () => call(text), /leases, keys and refusals only/);
+    await assert.rejects(async () => call(text), /leases, keys and counts only/);
     const bumping = JSON.stringify({ ...JSON.parse(text), puts: [], bumps: [DEFAULT_NAMESPACE] });
-    await assert.rejects(async () => call(bumping), /leases, keys and refusals only/);
+    await assert.rejects(async () => call(bumping), /leases, keys and counts only/);
     const purging = JSON.stringify({
       ...JSON.parse(text),
       puts: [],
       deletes: [{ kind: "someIn", namespaceId: DEFAULT_NAMESPACE, limitMax: 10 }],
     });
-    await assert.rejects(async () => call(purging), /leases, keys and refusals only/);
+    await assert.rejects(async () => call(purging), /leases, keys and counts only/);
     await assert.rejects(
       async () => pools[0]?.query(`SELECT "${schema}".write_1($1::text::json)`, [text]),
       /permission denied/,
@@ -102,7 +102,7 @@ await describePostgres("narrow roles on PostgreSQL", ({ url, newSchema }) => {
     assert.deepEqual((await usage.query(march, { limit: 10 })).items, []);
     const begin = { key: "other", mark: "m", fingerprint: "f", nowMs: T0, untilMs: T0 + 1000 };
     await assert.rejects(async () => leases.beginKey(begin), refused("lease_1"));
-    await assert.rejects(async () => config.delete({ level: "system" }, event("e3")), refused("commit_1"));
+    await assert.rejects(async () => config.delete({ level: "system" }, event("e3"), "all"), refused("commit_1"));
   });
 
   test("a right that is left out is named", async () => {

@@ -83,8 +83,7 @@ class World {
       {
         kind: "config",
         key: [this.of(["entity", "plan"]), owner, resource],
-        by: { hasLimits: this.random.next() < 0.7 },
-        body,
+        ...this.said(body),
       },
       { kind: "history", key: [this.of(["entity", "plan", "stints"]), owner, resource], by: {}, body: this.of(TEXTS) },
       { kind: "owner", key: [id], by: {}, body },
@@ -98,6 +97,15 @@ class World {
         body: { version: 1, counts: [this.refused(), this.refused()] },
       },
     ]);
+  }
+
+  /** What a scope says: limits, an override, both or neither. */
+  said(body: object) {
+    const limits = this.of([[], [{ name: "rpm" }]]);
+    const untilMs = this.maybe([1, 2, 5, 50]);
+    const override = untilMs === undefined ? {} : { override: { fromMs: 0, untilMs, limits: [{ name: "tpm" }] } };
+    const hasLimits = limits.length > 0 || untilMs !== undefined;
+    return { by: { hasLimits }, body: { ...body, limits, ...override } };
   }
 
   refused() {
@@ -131,10 +139,10 @@ class World {
       { kind: "entity", of: "above", id },
       { kind: "plan", of: "all" },
       { kind: "config", of: "all" },
-      { kind: "config", of: "owner", owner: [this.of(["entity", "plan"] as const), id], which: "all" },
-      { kind: "config", of: "owner", owner: ["entity", id], which: "limits" },
-      { kind: "config", of: "resource", resource: this.of(RESOURCES) },
-      { kind: "config", of: "defaults" },
+      { kind: "config", of: "owner", owner: [this.of(["entity", "plan"] as const), id] },
+      { kind: "config", of: "entity", entityId: id, nowMs: untilMs },
+      { kind: "config", of: "resource", resource: this.of(RESOURCES), nowMs: untilMs },
+      { kind: "config", of: "defaults", nowMs: untilMs },
       { kind: "owned", of: "all" },
       { kind: "lease", of: "due" },
       { kind: "lease", of: "due", untilMs, entityId: id },
@@ -180,6 +188,7 @@ class World {
       deletes: this.random.next() < 0.3 ? [this.deletion()] : [],
       event: isChange ? { event, auditIn: this.of(SCOPES) } : undefined,
       bumps: isChange ? [...new Set([scope, this.of(SCOPES)])] : [],
+      touched: this.random.next() < 0.1 ? undefined : IDS.filter(() => this.random.next() < 0.3),
       sent: "first",
     };
     const expected = await this.table.commit({ ...commit, guard: ours });
@@ -193,9 +202,12 @@ class World {
   async read(): Promise<void> {
     const scope = this.of(SCOPES);
     const keys = Array.from({ length: 6 }, () => this.put()).map(({ kind, key }) => ({ kind, key }));
+    const { generation: last } = await this.table.get(scope, []);
+    const since = this.of([undefined, 1, last - 1, last - 3, last]);
     await this.both(async (store) => {
-      const { generation, records: found } = await store.get(scope, keys);
-      return { generation, found: found.map((one) => one && { kind: one.kind, key: one.key, body: one.body }) };
+      const { generation, changes = [], records: found } = await store.get(scope, keys, since);
+      const latest = changes.filter(([number]) => number > last - 4);
+      return { generation, latest, found: found.map((one) => one && { kind: one.kind, key: one.key, body: one.body }) };
     });
     const list = this.list();
     let after: readonly string[] | undefined;
@@ -273,6 +285,23 @@ await describePostgres("records on PostgreSQL are those of a table in memory", (
   const pool = new pg.Pool({ connectionString: url, max: 1 });
   after(() => pool.end());
   tellOn(pool, "on a server");
+
+  test("lists by what is in force read bodies whatever texts are in them", async () => {
+    const records = await recordsOn(pool, newSchema());
+    const put = (text: string, resource: string): RecordPut => {
+      const body = { limits: [{ name: "rpm" }], text };
+      return { kind: "config", key: ["entity", "", resource], by: { hasLimits: true }, body };
+    };
+    const puts = TEXTS.map((text, i) => put(text, `r${i}`));
+    const guard = { kind: "versions", versions: [] } as const;
+    const rest = { scope: "n1", guard, deletes: [], event: undefined, bumps: [], touched: [], sent: "first" } as const;
+    await records.commit({ ...rest, puts });
+    const { records: found } = await records.list("n1", { kind: "config", of: "defaults", nowMs: 1 }, undefined, 10);
+    assert.deepEqual(
+      found.map(({ key }) => key[2]),
+      TEXTS.map((_, i) => `r${i}`),
+    );
+  });
 });
 
 if (isDeep) tellOn((await PGlite.create()) as PostgresClient, "on PGlite");

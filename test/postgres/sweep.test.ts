@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import pg from "pg";
+import type { PostgresClient } from "../../src/adapters/postgres/connection.ts";
 import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { DEFAULT_NAMESPACE } from "../../src/domain/config/namespace.ts";
 import { Limit } from "../../src/domain/limits/limit.ts";
 import { limitSet } from "../../src/domain/limits/limit-set.ts";
+import { RateLimiter } from "../../src/entry/index.ts";
 import { openPostgres } from "../../src/entry/postgres.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
@@ -58,6 +60,29 @@ await describePostgres("the sweep on PostgreSQL", ({ url, newSchema }) => {
     assert.equal(await count("bucket"), 0);
   });
 
+  test("a step walks along the keys from its place, also where the server has no statistics yet", async () => {
+    const schema = newSchema();
+    const clock = new SimulatedClock(T0);
+    const sent: { readonly text: string; readonly values: unknown[] }[] = [];
+    const query = (text: string, values: unknown[]) => {
+      sent.push({ text, values });
+      return pool.query(text, values);
+    };
+    const store = await openPostgres({ client: { query } as PostgresClient, schema, clock, adminTimeoutMs: 60_000 });
+    const { buckets } = store.scope(DEFAULT_NAMESPACE);
+    const ids = Array.from({ length: 2_000 }, (_, i) => `user-${i}`);
+    const context = { nowMs: T0, timeoutMs: 60_000, generation: undefined, atomic: true } as const;
+    await Promise.all(ids.map((id) => buckets.take([claim(id, 1)], context)));
+    await store.sweep?.();
+    const { text, values } =
+      sent.findLast((one) => one.text.includes("epoch_ms <")) ?? assert.fail("nothing was swept");
+    const { rows } = await pool.query(`EXPLAIN ${text}`, values);
+    const plan = rows.map((row) => String(row["QUERY PLAN"])).join("\n");
+    assert.match(plan, /Index Scan using bucket_pkey/);
+    assert.doesNotMatch(plan, /Sort|Bitmap/);
+    await store.close();
+  });
+
   test("a process that takes nothing removes nothing, however long it watches", async () => {
     const { store, clock, take, count, schema } = await opened();
     await take(CROWD.slice(0, 20));
@@ -85,6 +110,32 @@ await describePostgres("the sweep on PostgreSQL", ({ url, newSchema }) => {
     assert.deepEqual(await store.sweep?.(), { buckets: 0, rows: 0 });
     // The lanes of those who take are theirs, wherever their clock is: their numbers count for what was lost.
     assert.ok(Number(await count("lane")) > 0);
+    await store.close();
+  });
+
+  test("a bucket that an end or a change leaves empty stays until it is full by what counts since", async () => {
+    const { store, clock, count } = await opened();
+    const limiter = await RateLimiter.open({ store, clock });
+    const [slow, fast] = [Limit.perDay("r", 24), Limit.perMinute("r", 24)];
+    // One has an override, the other is changed.
+    await limiter.setResourceDefaults("ending", [slow]);
+    await limiter.setResourceDefaults("ending", [fast], { untilMs: T0 + HOUR_MS });
+    await limiter.setResourceDefaults("changed", [fast]);
+    clock.set(T0 + HOUR_MS - 1);
+    const asking = (resource: string, r: number) => ({ entityId: "a", resource, consume: { r } });
+    for (const resource of ["ending", "changed"]) assert.ok((await limiter.tryAcquire(asking(resource, 24))).ok);
+    await limiter.setResourceDefaults("changed", [slow]);
+    clock.set(T0 + 4 * HOUR_MS);
+    assert.deepEqual(await store.sweep?.(), { buckets: 0, rows: 0 });
+    for (const resource of ["ending", "changed"]) {
+      assert.equal((await limiter.tryAcquire(asking(resource, 4))).ok, false, "three hours, one each");
+      assert.ok((await limiter.tryAcquire(asking(resource, 3))).ok);
+    }
+    // Full for an hour by the slow limit, and by both before it.
+    clock.set(T0 + 30 * HOUR_MS);
+    assert.equal((await store.sweep?.())?.buckets, 2);
+    assert.equal(await count("bucket"), 0);
+    await limiter.close();
     await store.close();
   });
 

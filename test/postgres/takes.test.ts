@@ -10,6 +10,7 @@ import { SeededRandom } from "../../src/testing/random.ts";
 import { seeds } from "../depth.ts";
 import { madeAnew } from "../straight/made-anew.ts";
 import { bucketsOn, sameAsMemory } from "../straight/same-as-memory.ts";
+import { unseenEnd } from "../straight/unseen-end.ts";
 import { batchesOn, openSchema } from "./kit.ts";
 import { describePostgres } from "./postgres.ts";
 
@@ -29,6 +30,13 @@ await describePostgres("takes on PostgreSQL", ({ url, newSchema }) => {
     const store = batchesOn(connection);
     const [first, second] = [1, 2].map((seed) => bucketsOn(store, new SeededRandom(seed), { coalesce: true }));
     await madeAnew(store, [first as BucketStore, second as BucketStore]);
+    await connection.close();
+  });
+
+  test("a lease finds the end of an override that another process has brought to its bucket", async () => {
+    const connection = await openSchema(url, newSchema(), { poolMax: 4, timeoutMs: 30_000 });
+    const random = new SeededRandom(1);
+    await unseenEnd((onRead) => bucketsOn(batchesOn(connection), random, { coalesce: true, onRead }));
     await connection.close();
   });
 

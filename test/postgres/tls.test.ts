@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -9,17 +8,10 @@ import pg from "pg";
 import { LimiterError } from "../../src/domain/names/errors.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { here } from "../cli/in-process.ts";
+import { certificate } from "../engines/certificate.ts";
 import { describeServers, newSchema } from "./postgres.ts";
 
 const SECRET = "hunter2";
-
-/** A certificate with its key, in files; of its own if nobody signs it. */
-function certificate(folder: string, name: string, more: readonly string[]) {
-  const [cert, key] = [join(folder, `${name}.crt`), join(folder, `${name}.key`)];
-  const made = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1"];
-  execFileSync("openssl", [...made, "-keyout", key, "-out", cert, "-subj", `/CN=${name}`, ...more], { stdio: "pipe" });
-  return { cert, key };
-}
 
 await describeServers("TLS to PostgreSQL", (start) => {
   const folder = mkdtempSync(join(tmpdir(), "zael-tls-"));

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { CHANNELS, type DegradedEvent, ItemUnreadable, Limit, RateLimiter } from "../../src/entry/index.ts";
 import type { ItemStore, TransactionAnswer } from "../../src/ports/item-store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { Cluster } from "./kit.ts";
 
 // Work without a caller, and operations whose answer was lost: what is not certain is not said, and what fails is told.

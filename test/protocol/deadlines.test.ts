@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { limitMakers } from "../../src/domain/limits/limit.ts";
 import { RateLimiterUnavailable } from "../../src/domain/names/errors.ts";
 import type { ItemCall, ItemStore } from "../../src/ports/item-store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { claim, kinds, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";

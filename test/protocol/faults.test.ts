@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { limitMakers } from "../../src/domain/limits/limit.ts";
 import type { Claim, WriteReply } from "../../src/ports/bucket-store.ts";
 import type { ItemAnswer, ItemCall, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { claim, HOUR_MS, MINUTE_MS, SECOND_MS, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster } from "./kit.ts";

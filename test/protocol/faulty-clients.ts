@@ -3,10 +3,9 @@ import type { Clause, ItemAnswer, ItemCall, ItemStore, ItemWrite } from "../../s
 import type { Clock } from "../../src/ports/system.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
 import { namesOf, RF, TTL, UH } from "../../src/protocol/item/attributes.ts";
-import { createForm } from "../../src/protocol/take/create.ts";
-import { formFor } from "../../src/protocol/take/forms.ts";
+import { createForm, formFor } from "../../src/protocol/take/forms.ts";
 import { type Intent, NO_USAGE } from "../../src/protocol/take/intent.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import type { ConditionalProcess } from "../kit/conditional-store.ts";
 import { ENV, imageOf } from "./kit.ts";
 

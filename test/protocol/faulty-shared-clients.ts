@@ -7,8 +7,8 @@ import type { ConfigReadings } from "../../src/protocol/config/config-readings.t
 import { TTL } from "../../src/protocol/item/attributes.ts";
 import { type Dialect, OWN } from "../../src/protocol/item/dialect.ts";
 import { SHARED } from "../../src/protocol/shared/dialect.ts";
-import { createForm } from "../../src/protocol/take/create.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { createForm } from "../../src/protocol/take/forms.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { type Faulty, takeIntent, trustsItsCache } from "./faulty-clients.ts";
 import { ENV } from "./kit.ts";
 

@@ -5,7 +5,7 @@ import { storedTicket, ticketFrom } from "../../src/domain/lease/stored-ticket.t
 import { limitMakers } from "../../src/domain/limits/limit.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { ItemAnswer } from "../../src/ports/item-store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { amountsOf, claim, DAY_MS, HOUR_MS, MINUTE_MS, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster, type Process } from "./kit.ts";

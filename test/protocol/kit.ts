@@ -1,5 +1,4 @@
-import fc from "fast-check";
-import { TRUSTED_CLOCK } from "../../src/clock/server-time.ts";
+import { TRUSTED_CLOCK } from "../../src/clock/clock-bounds.ts";
 import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { assembled, type BucketState } from "../../src/domain/bucket/bucket-state.ts";
 import type { LimitState } from "../../src/domain/bucket/limit-state.ts";
@@ -23,6 +22,7 @@ import {
 } from "../kit/conditional-store.ts";
 import { T0, TestedNamespace } from "../kit/contract-kit.ts";
 import { anyLimit, anyState, calendar, ODD_NUMBERS } from "../limits/kind-arbitraries.ts";
+import { fc } from "../properties.ts";
 
 export const ENV: Env = {
   calendar,

@@ -4,7 +4,7 @@ import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { limitMakers } from "../../src/domain/limits/limit.ts";
 import type { ItemAnswer, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { BN, namesOf } from "../../src/protocol/item/attributes.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { claim, kinds, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster } from "./kit.ts";

@@ -1,6 +1,6 @@
 import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { namesOf } from "../../src/protocol/item/attributes.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import type { Spoiled } from "./shadow-world.ts";
 
 // Deliberate bugs in the writes of shadows. Each must be found by the judge of shadow-world.ts.

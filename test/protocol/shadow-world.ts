@@ -1,6 +1,6 @@
 import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
+import { withoutShadowed } from "../../src/domain/bucket/bucket-questions.ts";
 import { Limit } from "../../src/domain/limits/limit.ts";
-import { withoutShadowed } from "../../src/domain/limits/shadow.ts";
 import type { Answer, Claim, TakenAnswer } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemStore, TracePart } from "../../src/ports/item-store.ts";
 import { namesOf, RF } from "../../src/protocol/item/attributes.ts";

@@ -5,7 +5,7 @@ import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import { installLimits } from "../../src/protocol/config/apply.ts";
 import { resize } from "../../src/protocol/shards/resize.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { seeds } from "../depth.ts";

@@ -3,7 +3,7 @@ import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { Clause, Item, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { BN, namesOf, RF } from "../../src/protocol/item/attributes.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { ConditionalLine } from "../kit/conditional-line.ts";
 import { without as replacing } from "../simulation/code-mutants.ts";
 import type { Spoiled } from "./slot-world.ts";

@@ -1,4 +1,4 @@
-import { TRUSTED_CLOCK } from "../../src/clock/server-time.ts";
+import { TRUSTED_CLOCK } from "../../src/clock/clock-bounds.ts";
 import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { findLimit } from "../../src/domain/bucket/bucket-state.ts";
 import { isSlotPin, type SlotPin, type Ticket } from "../../src/domain/bucket/give-back.ts";
@@ -6,7 +6,7 @@ import { Limit, limitMakers } from "../../src/domain/limits/limit.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemStore } from "../../src/ports/item-store.ts";
 import { namesOf, RF, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
-import { slicesIn } from "../../src/protocol/item/stored-slices.ts";
+import { slicesIn } from "../../src/protocol/item/limit-words.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { SimulatedClock, type SkewedClock } from "../../src/testing/simulated-clock.ts";
 import type { ConditionalLine } from "../kit/conditional-line.ts";

@@ -7,7 +7,7 @@ import type { Crossed } from "../../src/domain/limits/thresholds.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { UndecidedTakes } from "../../src/protocol/marks/mark.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { claim, DAY_MS, kinds, MINUTE_MS, T0 } from "../kit/contract-kit.ts";
 import { calendar } from "../limits/kind-arbitraries.ts";
 import { Cluster, type Process } from "./kit.ts";

@@ -37,7 +37,7 @@ function fated(
   };
   return {
     ...{ sent, commit },
-    get: (scope, keys) => table.get(scope, keys),
+    get: (scope, keys, since) => table.get(scope, keys, since),
     list: (scope, list, after, limitMax) => table.list(scope, list, after, limitMax),
     sums: (scope, query) => table.sums(scope, query),
     expire: (bounds) => table.expire(bounds),

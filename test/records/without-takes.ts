@@ -4,9 +4,10 @@ import { DEFAULT_NAMESPACE } from "../../src/domain/config/namespace.ts";
 import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
 import type { CountStore, RecordStore } from "../../src/ports/record-store.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { ensureDefault, RecordNamespaces } from "../../src/records/namespaces.ts";
-import { recordParts } from "../../src/records/parts.ts";
+import { ensureDefault, namespacesOn } from "../../src/records/namespaces.ts";
 import { NO_LEASES_BY_TAKES, recordScope } from "../../src/records/scope.ts";
+import { recordParts } from "../../src/records/scoped-records.ts";
+import { SeenGenerations } from "../../src/records/seen-changes.ts";
 import { auditContract } from "../kit/contract-audit.ts";
 import { configContract } from "../kit/contract-config.ts";
 import { entityContract } from "../kit/contract-entities.ts";
@@ -22,7 +23,7 @@ import { switchesContract } from "../kit/contract-switches.ts";
 
 /** The ports of a store on records, without buckets. */
 export async function openRecords(store: RecordStore & CountStore, onBucket: () => void = () => {}): Promise<Store> {
-  const parts = recordParts(store);
+  const parts = recordParts(store, new SeenGenerations());
   const options = { retention: FILE_RETENTION, counts: store, takes: NO_LEASES_BY_TAKES };
   await ensureDefault(parts);
   const buckets = new Proxy({} as never, {
@@ -34,7 +35,7 @@ export async function openRecords(store: RecordStore & CountStore, onBucket: () 
   return {
     name: "records",
     atomicBucketsMax: Number.POSITIVE_INFINITY,
-    namespaces: new RecordNamespaces(parts),
+    namespaces: namespacesOn(parts),
     scope: (namespaceId) => ({ ...recordScope(parts, namespaceId, options), buckets }),
     ping: () => {},
     close: () => {},

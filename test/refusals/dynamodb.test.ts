@@ -24,7 +24,7 @@ await describeDynamo("refusals on DynamoDB", (dynamodb) => {
     const process = (clock: { now(): number }, endpoint = dynamodb.endpoint) =>
       RateLimiter.open({
         ...{ store: `dynamodb:${table}`, endpoint, region: "eu-west-1", credentials: KEYS, clock },
-        ...{ timeoutMs: 30_000, denyMemoryMs: 0 },
+        ...{ timeoutMs: 120_000, denyMemoryMs: 0 },
       });
     const founder = await process({ now: () => T0 });
     await founder.setSystemDefaults(ONE_A_DAY);

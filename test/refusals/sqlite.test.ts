@@ -5,7 +5,7 @@ import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { Connection } from "../../src/adapters/sqlite/connection.ts";
-import { MIGRATIONS } from "../../src/adapters/sqlite/migrations.ts";
+import { MIGRATIONS } from "../../src/adapters/sqlite/open-connection.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { tempFile } from "../sqlite/temp-store.ts";

@@ -91,10 +91,10 @@ test("slow clients are ended: headers that do not come, bodies that do not come"
     ),
   ]);
   for (const { said, seconds } of [silent, headers]) {
-    assert.ok(seconds >= 9.5 && seconds < 30, `${seconds} s`);
+    assert.ok(seconds >= 9.5 && seconds < body.seconds, `${seconds} s, and ${body.seconds} s for a body`);
     assert.match(said, /^$|^HTTP\/1\.1 408 /);
   }
-  assert.ok(body.seconds >= 19.5 && body.seconds < 60, `${body.seconds} s`);
+  assert.ok(body.seconds >= 19.5, `${body.seconds} s`);
   assert.equal((await call("GET", "/v1/me")).status, 200);
 });
 

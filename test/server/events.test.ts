@@ -23,7 +23,7 @@ test("a stream begins with retry and hello, and tells what happens as it happens
   await call("POST", `${NS}/acquire`, { body: take, headers: { "x-request-id": "req-1" } });
   assert.deepEqual((await next("acquired"))?.data, {
     ...{ atMs: clock.now(), namespace: "default", entityId: "key-1", resource: "gpt-4", requestId: "req-1" },
-    ...{ consumed: take.consume, role: "entity" },
+    ...{ consumed: take.consume, role: "entity", asked: take.consume },
   });
   const bucket = (await next("bucket"))?.data as { limits: { limit: string; available: number }[] };
   assert.deepEqual(

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { test } from "node:test";
-import fc from "fast-check";
 import { routes } from "../../src/server/routes.ts";
 import { atDepth, firstSeed } from "../depth.ts";
+import { fc } from "../properties.ts";
 import { NS, serviceOf } from "./service-kit.ts";
 
 // Whatever is sent, by the schemas or at random: never a 500, and what was refused has changed nothing.

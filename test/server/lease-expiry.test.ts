@@ -3,11 +3,11 @@ import { type TestContext, test } from "node:test";
 import { Limit, LimiterError, RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import type { LeaseView } from "../../src/leases/lease-view.ts";
-import type { NamespaceStore } from "../../src/ports/namespace-store.ts";
+import type { NamespaceStore } from "../../src/ports/config-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { LeaseExpiry } from "../../src/server/lease-expiry.ts";
 import { Tenants } from "../../src/server/tenants.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { atDepth } from "../depth.ts";
 

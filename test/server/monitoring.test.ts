@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { type TestContext, test } from "node:test";
 import { parse } from "yaml";
-import { inShadow } from "../../src/engine/acquire/shadow.ts";
+import { inShadow } from "../../src/engine/refusal/refused.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { openMemory } from "../../src/entry/memory.ts";
 import { createService } from "../../src/entry/server.ts";
+import type { BackgroundFault, Store } from "../../src/ports/store.ts";
 import { Metrics } from "../../src/server/metrics.ts";
 import { FaultStore } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
@@ -160,7 +161,12 @@ function labelsIn(text: string, pattern: RegExp): readonly string[] {
 /** What `/metrics` answers once everything has happened that it can count. */
 async function everything(t: TestContext): Promise<Families> {
   const clock = new SimulatedClock(1_800_000_000_000);
-  const store = new FaultStore(openMemory(), {});
+  const lost: ((fault: BackgroundFault) => void)[] = [];
+  const onBackgroundFault: Store["onBackgroundFault"] = (_, listener) => {
+    lost.push(listener);
+    return () => {};
+  };
+  const store = Object.assign(new FaultStore(openMemory(), {}), { onBackgroundFault });
   const limiter = await RateLimiter.open({ store, clock });
   const allowing = await RateLimiter.open({ store, clock, onUnavailable: "allow" });
   await limiter.setSystemDefaults([Limit.perMinute("rpm", 10)]);
@@ -193,6 +199,14 @@ async function everything(t: TestContext): Promise<Families> {
     await one.acquire({ ...gpt, entityId: "key-2", consume: { rpm: 1 } }).catch(() => {});
   }
   await limiter.tryAcquire(inShadow({ ...gpt, consume: { rpm: 10 } }));
+  const fault = {
+    entityId: "$SYSTEM",
+    resource: "*",
+    kind: "writes_lost",
+    reason: "It lost them.",
+    cause: undefined,
+  } as const;
+  for (const listener of lost) listener(fault);
   const families = new Map<string, Map<string, Set<string>>>();
   for (const service of services) {
     const text = await (await service.fetch(new Request("http://localhost/metrics"))).text();

@@ -238,6 +238,24 @@ test("refusals: counted once for each request that ended refused, by window and 
   assert.deepEqual(named.body, { items: counts.body.items.slice(1) });
   const totals = await call("GET", `${NS}/refusals/totals?by=limit&top=1`);
   assert.deepEqual(totals.body, { items: [{ limit: "rpd", count: 2 }] });
+  const logged = await call("GET", `${NS}/refusals/log?entityId=key-1&pageSize=2`);
+  assert.deepEqual(
+    logged.body.items.map((one: { limit: string; requested: number; available: number; capacity: number }) => [
+      ...[one.limit, one.requested, one.available, one.capacity],
+    ]),
+    [
+      ["tpd", 1, 0, 5],
+      ["rpd", 1, 0, 1],
+    ],
+  );
+  const oldest = await call("GET", `${NS}/refusals/log?pageSize=2&cursor=${encodeURIComponent(logged.body.cursor)}`);
+  assert.deepEqual([oldest.body.items.length, "cursor" in oldest.body], [1, false]);
+  // The id of the request is that of the answer, where the caller gave none.
+  assert.match(oldest.body.items[0].requestId, /^[\w.:-]+$/);
+  for (const wrong of ["pageSize=1001", "window=hourly", "fromMs=x", "by=limit"]) {
+    problem(await call("GET", `${NS}/refusals/log?${wrong}`), 400, "request_invalid");
+  }
+  problem(await call("GET", `${NS}/refusals/log?cursor=x`), 400, "cursor_invalid");
   problem(await call("GET", `${NS}/refusals`), 400, "request_invalid");
   problem(await call("GET", `${NS}/refusals?window=monthly&limit=5000`), 400, "request_invalid");
   problem(await call("GET", `${NS}/refusals?window=monthly&cursor=x`), 400, "cursor_invalid");
@@ -272,6 +290,10 @@ test("looking changes nothing: available, explain, buckets, usage, audit", async
     body: { entityId: "key-1", resource: "gpt-4", consume: { tpm: 99_999 } },
   });
   assert.deepEqual([never.body.outcome, never.body.retryAfterMs], ["never", null]);
+  const at = { entityId: "key-1", resource: "gpt-4", atMs: Date.now() };
+  const then = await call("POST", `${NS}/explain`, { body: at });
+  assert.deepEqual([then.body.outcome, then.body.levels.length, then.body.refusals], ["past", 2, []]);
+  problem(await call("POST", `${NS}/explain`, { body: { ...at, consume: { tpm: 1 } } }), 400, "option_invalid");
   const buckets = await call("GET", `${NS}/buckets?resource=gpt-4&limit=1`);
   assert.deepEqual(buckets.body.items[0].limits[1], {
     limit: "tpm",
@@ -350,6 +372,58 @@ test("top-up and reset answer the library's result", async (t) => {
     400,
     "limit_unknown",
   );
+});
+
+test("charges and give-backs without a lease are the library's; a repeat under a key says so", async (t) => {
+  const { call, limiter } = await serviceOf(t);
+  const left = async (entityId: string) => (await limiter.available({ entityId, resource: "gpt-4" }))[1]?.available;
+  const on = { entityId: "key-1", resource: "gpt-4" };
+  const body = { ...on, amounts: { tpm: 500 }, also: [{ entityId: "key-2", resource: "gpt-4", consume: { tpm: 20 } }] };
+  const charge = () => call("POST", `${NS}/charge`, { body, headers: { "idempotency-key": "report-1" } });
+  assert.deepEqual((await charge()).body, { ...on, amounts: { tpm: 500 }, repeated: false });
+  const again = await charge();
+  assert.deepEqual([again.body.repeated, again.headers.get("idempotency-replayed")], [true, "true"]);
+  assert.deepEqual([await left("key-1"), await left("key-2")], [19_500, 19_980]);
+  const back = await call("POST", `${NS}/give-back`, { body: { ...body, amounts: { tpm: 700 } } });
+  assert.deepEqual(back.body, { ...on, amounts: { tpm: 500 }, repeated: false });
+  assert.deepEqual([await left("key-1"), await left("key-2")], [20_000, 20_000]);
+  problem(await call("POST", `${NS}/charge`, { body: { ...on, amounts: { tpn: 1 } } }), 400, "limit_unknown");
+});
+
+test("a take for several entities shows its parts, and its header fields name none of them", async (t) => {
+  const { call, limiter } = await serviceOf(t);
+  const other = { entityId: "key-2", resource: "gpt-4" };
+  const also = [{ ...other, consume: { tpm: 20 } }];
+  for (const holdMs of [0, 30_000]) {
+    const taken = await call("POST", `${NS}/acquire`, {
+      body: { entityId: "key-1", resource: "gpt-4", consume: { tpm: 5 }, also, holdMs },
+    });
+    const parts = [
+      { entityId: "key-1", resource: "gpt-4", consumed: { tpm: 5 } },
+      { ...other, consumed: { tpm: 20 } },
+    ];
+    assert.deepEqual([taken.body.parts, taken.body.also], [parts, {}]);
+    const policies = taken.headers.get("ratelimit-policy") ?? "";
+    assert.match(policies, /^"rpm";.*, "tpm";.*, "gpt-4\/rpm";.*, "gpt-4\/tpm";/);
+    assert.doesNotMatch(policies, /key-/);
+    if (holdMs === 0) continue;
+    const settle = { consumed: { tpm: 6 }, also: [{ ...other, consume: { tpm: 0 } }] };
+    const settled = await call("POST", `${NS}/leases/${taken.body.leaseId}/settle`, { body: settle });
+    assert.deepEqual(settled.body.parts[1], { ...other, consumed: { tpm: 0 } });
+  }
+  const most = { entityId: "key-1", resource: "gpt-4", consume: { tpm: 1 }, holdMs: 0 };
+  const refused = await call("POST", `${NS}/acquire`, {
+    body: { ...most, also: [{ ...other, consume: { tpm: 19_981 } }] },
+  });
+  problem(refused, 429, "rate_limit_exceeded");
+  assert.deepEqual(refused.body["violated-policies"], ["gpt-4/tpm"]);
+  problem(await call("POST", `${NS}/acquire`, { body: { ...most, also: [most] } }), 400, "request_invalid");
+  problem(
+    await call("POST", `${NS}/acquire`, { body: { ...most, also: [{ entityId: "key-1", resource: "gpt-4" }] } }),
+    400,
+    "also_invalid",
+  );
+  assert.equal((await limiter.available({ entityId: "key-1", resource: "gpt-4" }))[1]?.available, 20_000 - 11);
 });
 
 test("what is unknown or given twice is 400 and says where; bodies that are none are body_invalid", async (t) => {

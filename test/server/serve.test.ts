@@ -96,6 +96,23 @@ test("a service that refuses unknown entities gives a misspelled key no bucket o
   assert.equal((await call("POST", `${NS}/acquire`, { body })).status, 201);
 });
 
+test("a service counts what callers use beside the buckets, or only what buckets count", storyTimeout, async (t) => {
+  const usedBy = async (args: readonly string[], env: Readonly<Record<string, string>> = {}) => {
+    const { call } = await serving(t, ["--store", "memory", ...args], env);
+    await call("POST", `${NS}/entities`, { body: { id: "acme" } });
+    await call("POST", `${NS}/entities`, { body: { id: "key-1", parentId: "acme", cascade: true } });
+    await call("PUT", `${NS}/limits?entityId=acme&resource=api`, { body: { limits: ["rpm:100"] } });
+    const take = { entityId: "key-1", resource: "api", consume: { rpm: 7 }, holdMs: 0 };
+    assert.equal((await call("POST", `${NS}/acquire`, { body: take })).status, 200);
+    const { items } = (await call("GET", `${NS}/usage?window=monthly`)).body;
+    return items.map(({ entityId, counters }: { entityId: string; counters: object }) => [entityId, counters]);
+  };
+  const counted = ["acme", { rpm: 7 }];
+  assert.deepEqual(await usedBy([]), [counted, ["key-1", { rpm: 7 }]]);
+  assert.deepEqual(await usedBy(["--no-caller-usage"]), [counted]);
+  assert.deepEqual(await usedBy([], { ZAEL_CALLER_USAGE: "false" }), [counted]);
+});
+
 test("a service logs a limit that is left out, and a strict one refuses it", storyTimeout, async (t) => {
   const limits = ["rpm", "tpm"].map((name) => ({ name, capacity: 9, refillAmount: 9, refillPeriodMs: 60_000 }));
   const body = { entityId: "a", resource: "api", consume: { rpm: 1 } };

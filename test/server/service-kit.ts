@@ -67,10 +67,14 @@ export async function serviceOf(t: TestContext, options: ServiceOptions = {}) {
 }
 
 /** A token and its entry. */
-export function tokenOf(id: string, about: Partial<TokenEntry> = {}): { token: string; entry: TokenEntry } {
+export function tokenOf(id: string, about: Partial<TokenEntry> = {}) {
   const token = `zael_${randomBytes(32).toString("base64url")}`;
   const sha256 = createHash("sha256").update(token).digest("hex");
-  return { token, entry: { id, sha256, namespaces: "*", scopes: ["acquire", "read", "admin"], ...about } };
+  const entry: TokenEntry & { readonly sha256: string } = {
+    ...{ id, namespaces: "*", scopes: ["acquire", "read", "admin"], ...about },
+    sha256,
+  };
+  return { token, entry };
 }
 
 /** Sends bytes as they are; answers what came back until the connection ended, or `until` was there. */

@@ -4,8 +4,7 @@ import { Limit, LimiterError, RateLimiter, RateLimiterUnavailable } from "../../
 import { openMemory } from "../../src/entry/memory.ts";
 import { createService, type ServiceOptions } from "../../src/entry/server.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { FaultStore } from "../../src/testing/fault-store.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { FaultStore, overriding } from "../../src/testing/fault-store.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { clientOf, eventsOf, problem, tokenOf } from "./service-kit.ts";
 

@@ -1,7 +1,7 @@
 import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
 import type { SetOrigin } from "../../src/domain/limits/limit-set.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, TracePart } from "../../src/ports/item-store.ts";
 import { DISABLED, namesOf, RF, SHARD_COUNT, TTL, VU, WCU } from "../../src/protocol/item/attributes.ts";

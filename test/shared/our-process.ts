@@ -1,9 +1,8 @@
 import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { Ticket } from "../../src/domain/bucket/give-back.ts";
-import type { LimitedBucket } from "../../src/domain/bucket/limited-bucket.ts";
 import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
-import { type LimitSet, limitSet, type SetOrigin } from "../../src/domain/limits/limit-set.ts";
+import { type LimitedBucket, type LimitSet, limitSet, type SetOrigin } from "../../src/domain/limits/limit-set.ts";
 import type { Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Clock } from "../../src/ports/system.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";

@@ -1,5 +1,5 @@
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { Item, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
 import { namesOf, RF, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
 import type { AppliedChange } from "../kit/conditional-table.ts";

@@ -1,5 +1,5 @@
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import { namesOf, RF } from "../../src/protocol/item/attributes.ts";
 import type { LedgerWrite } from "./ledger.ts";
 import { countIn, numberIn, readingOf, readingsOf } from "./readings.ts";

@@ -1,6 +1,8 @@
 import { testMutants } from "./catching.ts";
 import { CHANGE_MUTANTS } from "./change-mutants.ts";
 import { CODE_MUTANTS, COUNTED_MUTANTS, QUESTION_MUTANTS, TOLD_OFF_MUTANTS } from "./code-mutants.ts";
+import { hasEnds } from "./ends.ts";
+import { ENDS_MUTANTS } from "./ends-mutants.ts";
 import { FLOOR_MUTANTS } from "./floor-mutants.ts";
 import { KIND_MUTANTS } from "./kind-mutants.ts";
 import { MUTANTS } from "./mutants.ts";
@@ -16,12 +18,14 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "a give-back that goes by the limits of before a change": 27,
   "a give-back that wakes no one who waits": 63,
   "a settle that leaves out what is not stored yet": 24,
+  "a take that is tried again after its answer was lost": 24,
+  "a give-back that is tried again after its answer was lost": 64,
   "a refusal that the engine remembers for longer than it may": 254,
   "time before a window that drips at the window's rate": 183,
   "a give-back into the next period": 50,
   "a top-up that survives the reset": 22,
   "a top-up that is made twice for one key": 13,
-  "a session window that a refused take opens": 13,
+  "a session window that a refused take opens": 15,
   "a soft limit that refuses": 45,
   "a change that is lost when another one follows": 13,
   "a quota of another amount that keeps its balance": 13,
@@ -30,16 +34,14 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "a bypass that debits": 37,
   "a disabled resource that admits": 32,
   "a second resource that is kept when the first refused": 69,
-  "a take that is tried again after its answer was lost": 65,
-  "a give-back that is tried again after its answer was lost": 30,
-  "a refusal that does not know what was bought": 76,
+  "a refusal that does not know what was bought": 402,
   "a refusal that promises the tokens too early": 20,
   "a total that only requests for one of the resources are charged to": 16,
 };
 
 testMutants(
   { ...MUTANTS, ...KIND_MUTANTS, ...CHANGE_MUTANTS, ...TOTAL_MUTANTS, ...CODE_MUTANTS, ...QUESTION_MUTANTS },
-  { store: "memory", seedsMax: 400, caughtBy: CAUGHT_BY },
+  { store: "memory", seedsMax: 450, caughtBy: CAUGHT_BY },
 );
 
 const OLD_CAUGHT_BY: Readonly<Record<string, number>> = {
@@ -61,7 +63,7 @@ testMutants(THRESHOLD_MUTANTS, {
 });
 
 const FLOORS_CAUGHT_BY: Readonly<Record<string, number>> = {
-  "a floor of one percent less": 95,
+  "a floor of one percent less": 29,
   "waiters that are served first come only, whatever they must leave": 623,
 };
 
@@ -75,3 +77,13 @@ const SHADOWS_CAUGHT_BY: Readonly<Record<string, number>> = {
 };
 
 testMutants(SHADOW_MUTANTS, { store: "memory", seedsMax: 4_000, among: hasShadows, caughtBy: SHADOWS_CAUGHT_BY });
+
+const ENDS_CAUGHT_BY: Readonly<Record<string, number>> = {
+  "an end that comes a millisecond late": 1674,
+  "an end that nobody remembers with its limits": 42,
+  "an end that a bucket meets with every take": 68,
+  "a wait that goes past an end": 756,
+  "a base that is set under what has an end, and ends it": 705,
+};
+
+testMutants(ENDS_MUTANTS, { store: "memory", seedsMax: 4_000, among: hasEnds, caughtBy: ENDS_CAUGHT_BY });

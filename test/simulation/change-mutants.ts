@@ -1,7 +1,7 @@
 import type { LimitState } from "../../src/domain/bucket/bucket-state.ts";
 import type { LevelConfig } from "../../src/domain/config/config.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
-import { CurrentLimits } from "../../src/stored/current-limits.ts";
+import { CurrentLimits } from "../../src/stored/bucket-rules.ts";
 import { without } from "./code-mutants.ts";
 import { HOLDS_MORE, heldOf, inBuckets, inScope, type Mutant, type StoreMutant, stateOf } from "./mutants.ts";
 import { atOnce, overriding } from "./port.ts";

@@ -1,5 +1,5 @@
-import { TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
-import { measureIn, measureOf, REQUESTS } from "../../src/domain/charge/measures.ts";
+import { bucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
+import { measureIn, measureOf, REQUESTS } from "../../src/domain/charge/amounts.ts";
 import type { Status } from "../../src/domain/charge/status.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
 import {
@@ -9,7 +9,7 @@ import {
   ValidationError,
 } from "../../src/domain/names/errors.ts";
 import type { AcquireRequest } from "../../src/engine/acquire/request.ts";
-import { type Lease, partsOfLease } from "../../src/engine/lease/lease.ts";
+import { type Lease, type LeasePlace, partsOfLease } from "../../src/engine/lease/lease.ts";
 import type { Refusal } from "../../src/engine/refusal/refusal.ts";
 import type { AskedOf } from "./most-ledger.ts";
 import { type Operation, shownKey } from "./operation.ts";
@@ -78,13 +78,14 @@ export function checkRejected(scene: Scene, request: AcquireRequest, error: unkn
   }
   if (error instanceof ResourceDisabled) {
     journal.count("requests to disabled resources");
-    if (truth.disables(request, client.switchedSinceMs)) return;
+    if (truth.disables(request, client.switchedSinceMs, client.readingsOf(operation))) return;
     journal.violation(`${operation.name} was told that something is disabled: ${error.message}`);
   }
   if (!(error instanceof ValidationError)) return;
   journal.count("requests told off");
   // Nobody is told off by configuration that was; once the store was asked, or configuration had to be read, by what it was then.
-  if (truth.refuses(request, operation.asked > 0 || client.hidden ? operation.beganMs : clock.now())) return;
+  const sinceMs = operation.asked > 0 || client.hidden ? operation.beganMs : clock.now();
+  if (truth.refuses(request, sinceMs, client.readingsOf(operation))) return;
   journal.violation(`${operation.name} was told off by old configuration: ${error.message}`);
 }
 
@@ -100,9 +101,11 @@ export function checkGranted(scene: Scene, lease: Lease): void {
   }
   checkUncounted(scene);
   checkShadowed(scene, lease);
-  for (const { bucket, bypass } of operation.ownClaims()) {
-    if (lease.resource(bucket.resource).bypassed === bypass) continue;
-    around.journal.violation(`${operation.name} is${bypass ? " not" : ""} told of a bypass on ${shownKey(bucket.id)}`);
+  for (const place of lease.parts) {
+    const { id } = bucketKey(place.entityId, place.resource);
+    const claim = operation.claims.find(({ bucket }) => bucket.id === id);
+    if (claim === undefined || lease.part(place).bypassed === claim.bypass) continue;
+    around.journal.violation(`${operation.name} is${claim.bypass ? " not" : ""} told of a bypass on ${shownKey(id)}`);
   }
   for (const { bucket, take } of operation.claims) {
     for (const { limit, milli } of take) {
@@ -145,7 +148,7 @@ export function checkClosed(scene: Scene): void {
   const { lease } = operation;
   if (lease === undefined) return;
   around.journal.count(`leases ${lease.status}`);
-  for (const { bucketId, resource, limit, net } of operation.nets()) {
+  for (const { bucketId, limit, net } of operation.nets()) {
     if (operation.uncertain.has(bucketId) || operation.gone.has(bucketId)) continue;
     if (lease.status === "rolledBack") {
       if (net === 0) continue;
@@ -170,10 +173,10 @@ export function checkClosed(scene: Scene): void {
     // Under other configuration an earlier attempt may have asked there, and got everything back.
     const charged = level?.set.limits.some(({ name }) => name === limit) ?? false;
     if (net === 0 && !charged) continue;
-    const parts = resource === TOTAL_RESOURCE ? partsOfTotal(lease, bucketId) : [{ resource, isFurther: false }];
+    const parts = partsOn(lease, bucketId);
     const held = parts.map((part) => heldOn(operation, lease, { ...part, bucketId, limit }));
     const due = held.reduce((sum, { tokens }) => sum + tokens, 0) * 1000;
-    const told = held.map(({ resource: name, measure }) => operation.toldMore(name, measure));
+    const told = held.map(({ place, measure }) => operation.toldMore(place, measure));
     const more = told.reduce((sum, one) => (sum === undefined || one === undefined ? undefined : sum + one), 0);
     const first = level?.take.find((one) => one.limit === limit)?.milli;
     // What its caller was told is one thing, what the lease believes another.
@@ -198,49 +201,54 @@ function isExact({ degraded }: Lease): boolean {
 
 export const PENDING = "an adjustment is not stored yet";
 
-/** One resource of a lease, as far as a bucket is concerned. */
-interface LeasedOn {
-  readonly resource: string;
-  /** One of `also`, on a bucket over all resources: its requests are those of the first. */
+/** One part of a lease, as far as a bucket is concerned. */
+interface LeasedOn extends LeasePlace {
+  /** Not the first part of its entity, on a bucket over all resources: its requests are those of the first. */
   readonly isFurther: boolean;
 }
 
-/** The resources of a lease that are charged to a bucket over all of them. */
-function partsOfTotal(lease: Lease, bucketId: string): readonly LeasedOn[] {
-  const parts = partsOfLease(lease).map(({ resource, demands }, i) => ({ resource, demands, isFurther: i > 0 }));
+/** The parts of a lease that are charged to a bucket: to a total, or a common parent, several. */
+function partsOn(lease: Lease, bucketId: string): readonly LeasedOn[] {
+  const isTotal = bucketId.endsWith(bucketKey("", TOTAL_RESOURCE).id);
+  const all = partsOfLease(lease);
+  const parts = all.map(({ entityId, resource, demands }, i) => {
+    const isFurther = isTotal && all.slice(0, i).some((before) => before.entityId === entityId);
+    return { entityId, resource, demands, isFurther };
+  });
   return parts.filter(({ demands }) => demands.some(({ bucket }) => bucket.id === bucketId));
 }
 
 /**
- * What a lease says to hold of a limit on one resource: by the measure that the limit counts, at the nearest bucket that counts it.
+ * What a lease says to hold of a limit in one part: by the measure that the limit counts, at the nearest bucket that counts it.
  */
 function heldOn(
   operation: Operation,
   lease: Lease,
-  { resource, isFurther, bucketId, limit }: LeasedOn & { readonly bucketId: string; readonly limit: string },
+  { isFurther, bucketId, limit, ...on }: LeasedOn & { readonly bucketId: string; readonly limit: string },
 ): {
-  readonly resource: string;
+  readonly place: string;
   readonly measure: string;
   readonly tokens: number;
   readonly nearest: string;
   readonly bySlots: boolean;
 } {
-  const levels = levelsOf(lease, resource);
+  const place = bucketKey(on.entityId, on.resource).id;
+  const levels = levelsOf(lease, on);
   const measure = measureIn(levels.find(({ bucket }) => bucket.id === bucketId)?.set.limits ?? [], limit);
-  if (isFurther && measure === REQUESTS) return { resource, measure: "", tokens: 0, nearest: "", bySlots: false };
+  if (isFurther && measure === REQUESTS) return { place, measure: "", tokens: 0, nearest: "", bySlots: false };
   const counts = (one: Limit) => measureOf(one) === measure;
   const nearest = nearestOf(operation, levels, measure);
-  const tokens = lease.resource(resource).consumed[measure] ?? 0;
+  const tokens = lease.part({ entityId: on.entityId, resource: on.resource }).consumed[measure] ?? 0;
   const id = nearest?.bucket.id ?? "";
   const bySlots = (nearest?.link.charged.limits ?? []).some(
     (one) => counts(one) && (one.holdMs !== undefined || operation.slotsOf(id, one.name) !== "none"),
   );
-  return { resource, measure, tokens, nearest: id, bySlots };
+  return { place, measure, tokens, nearest: id, bySlots };
 }
 
-/** The levels of a lease on one resource, with the limits that it goes by. */
-function levelsOf(lease: Lease, resource: string) {
-  return partsOfLease(lease).find((part) => part.resource === resource)?.demands ?? [];
+/** The levels of a lease in one part, with the limits that it goes by. */
+function levelsOf(lease: Lease, { entityId, resource }: LeasePlace) {
+  return partsOfLease(lease).find((part) => part.entityId === entityId && part.resource === resource)?.demands ?? [];
 }
 
 /** The level that tells what is held of a measure: the nearest that counts it by a limit that is no shadow; else by one that the lease did not pass by. */
@@ -259,10 +267,10 @@ export function checkBelief(operation: Operation): string | undefined {
   const { lease } = operation;
   if (lease === undefined) return undefined;
   const believed = new Map<string, { readonly bucketId: string; readonly limit: string; tokens: number }>();
-  for (const resource of lease.resources) {
-    for (const [measure, tokens] of Object.entries(lease.resource(resource).consumed)) {
+  for (const place of lease.parts) {
+    for (const [measure, tokens] of Object.entries(lease.part(place).consumed)) {
       const counts = (limit: Limit) => measureOf(limit) === measure;
-      const levels = levelsOf(lease, resource);
+      const levels = levelsOf(lease, place);
       const nearest = nearestOf(operation, levels, measure);
       // Of a request that another level refuses, what passed by a shadow is undone: then the level of that shadow tells after all.
       const nearer = levels.slice(0, nearest === undefined ? 0 : levels.indexOf(nearest));
@@ -306,6 +314,29 @@ export function checkNamed({ operation, around }: Scene, refusal: Refusal): void
   }
   if (operation.short.some(({ bucket }) => bucket.resource === TOTAL_RESOURCE))
     around.journal.count("refused by totals");
+}
+
+/** A wait does not reach past the end of limits that have one: what fits only later is asked again then. */
+export function checkEnd(scene: Scene, { statuses, retryAfterMs }: Refusal): void {
+  const { client, operation, around } = scene;
+  const { truth, journal } = around;
+  const isRemembered = statuses.some(({ asOfMs }) => asOfMs !== undefined);
+  if (retryAfterMs === Number.POSITIVE_INFINITY || isRemembered || operation.claims.length === 0) return;
+  const isKnown = !client.hidden && operation.plannedAfter === truth.changes;
+  const ends = operation.claims.flatMap(({ bucket, origin }) => {
+    if (origin.given === true || operation.request?.limits !== undefined) return [];
+    const told = origin.ends?.find(({ atMs }) => atMs > operation.readingMs)?.atMs;
+    return [
+      told ?? [],
+      (isKnown && truth.limitsEndMs(bucket.entityId, bucket.resource, operation.readingMs)) || [],
+    ].flat();
+  });
+  const endMs = Math.min(Number.POSITIVE_INFINITY, ...ends);
+  if (ends.length > 0) journal.count("refused before an end");
+  // What was taken below is given back before it is told: time may have passed since it was decided, and a clock may have been set back.
+  const fromMs = Math.min(operation.readingMs, client.clock.now());
+  if (fromMs + retryAfterMs <= Math.max(endMs, fromMs + 1)) return;
+  journal.violation(`${operation.name} was told to wait ${retryAfterMs} ms, and limits end in ${endMs - fromMs}`);
 }
 
 /** "Never" is told only of what the bucket can hold in none of its windows, with what was bought; as of when it was seen. */
@@ -358,7 +389,16 @@ function askedOf(
   const sent =
     claim === undefined
       ? []
-      : [{ ...claim.origin, limits: claim.set.limits, changedMs: claim.origin.changes?.at(-1)?.fromMs }];
+      : [
+          {
+            ...{
+              asOfMs: claim.origin.asOfMs,
+              limits: claim.set.limits,
+              changedMs: claim.origin.changes?.at(-1)?.fromMs,
+            },
+            later: claim.origin.ends?.map(({ limits }) => limits) ?? [],
+          },
+        ];
   const bucketId = `${entityId}\n${resource}`;
   const leavePercent = BigInt(operation.request?.leavePercent ?? 0);
   const asked = { bucketId, limit, milli: BigInt(tokens) * 1000n, leavePercent };
@@ -369,11 +409,13 @@ function askedOf(
   const { request } = operation;
   const given = request?.entityId === entityId && request.resource === resource ? request.limits : undefined;
   if (given !== undefined)
-    return { ...asked, by: [...sent, { limits: given, asOfMs: latestMs, changedMs: undefined }] };
+    return { ...asked, by: [...sent, { limits: given, asOfMs: latestMs, changedMs: undefined, later: [] }] };
   const asOfMs = around.profile.limitsGiven ? latestMs : Number.NEGATIVE_INFINITY;
   // What a lease takes later goes by the limits of when it was taken.
   const askedMs = operation.lease === undefined ? operation.askedFromMs : operation.beganMs;
   const sinceMs = client.hidden ? Number.NEGATIVE_INFINITY : askedMs;
-  const stored = around.truth.limitsSince(entityId, resource, sinceMs).map((one) => ({ ...one, asOfMs }));
+  const stored = around.truth
+    .limitsSince(entityId, resource, sinceMs, client.readingsOf(operation))
+    .map((one) => ({ ...one, asOfMs }));
   return { ...asked, by: [...sent, ...stored] };
 }

@@ -1,12 +1,13 @@
-import { systemDigest } from "../../src/adapters/system/digest.ts";
-import type { LimitedBucket } from "../../src/domain/bucket/limited-bucket.ts";
+import { systemDigest } from "../../src/adapters/system/random.ts";
 import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type { OnUnavailable } from "../../src/domain/config/config.ts";
+import type { LimitedBucket } from "../../src/domain/limits/limit-set.ts";
 import { Limiter } from "../../src/engine/limiter/limiter.ts";
 import type { EngineDeps } from "../../src/engine/limiter/settings.ts";
 import type {
   Answer,
   BucketStore,
+  BucketsMaybeInPlace,
   CallContext,
   Claim,
   Held,
@@ -14,12 +15,10 @@ import type {
   WriteReply,
 } from "../../src/ports/bucket-store.ts";
 import type { Channel, Events, RefusedEvent, ThresholdEvent } from "../../src/ports/events.ts";
-import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { ProtocolBuckets } from "../../src/protocol/buckets.ts";
-import { NO_TURNS } from "../../src/testing/no-turns.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
-import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { NO_TURNS, type SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { calendar } from "./calendar.ts";
 import type { Connection, Connector, MachineClock } from "./connection.ts";
 import type { EventLedger } from "./event-ledger.ts";
@@ -30,7 +29,7 @@ import { heard, overriding } from "./port.ts";
 import type { Profile } from "./profile.ts";
 import type { Scheduler } from "./scheduler.ts";
 import type { ThresholdLedger } from "./threshold-ledger.ts";
-import type { Truth } from "./truth.ts";
+import type { Readings, Truth } from "./truth.ts";
 
 export interface Surroundings {
   readonly random: SeededRandom;
@@ -42,7 +41,9 @@ export interface Surroundings {
   readonly mosts: MostLedger;
   readonly thresholds: ThresholdLedger;
   readonly events: EventLedger;
-  /** Grows whenever something happens that can make a client wait longer. */
+  /** By how much clocks may differ by now. */
+  errorMs(): number;
+  /** Changes whenever something happens that can make a client wait longer. */
   disturbances(): number;
 }
 
@@ -124,6 +125,8 @@ export class Client {
         unnamedLimits: "allow",
         // Nobody asks for them, and what writes them sleeps by the clock that the simulation walks along.
         countRefusals: false,
+        refusalLog: false,
+        countCallers: false,
         bucketsMax: around.profile.bucketsMax ?? 10_000,
       },
       false,
@@ -232,12 +235,18 @@ export class Client {
                 return answer;
               },
             }),
-        debit: (held, amounts, context) =>
-          heard(buckets.debit(held, amounts, context), (reply) => {
+        debit: (held, amounts, context) => {
+          sends(held, amounts, held.bypass);
+          return heard(buckets.debit(held, amounts, context), (reply) => {
             if (reply.kind === "applied" && reply.ticket !== undefined)
               currentOperation()?.ticketed(held.bucket, amounts, reply.ticket);
             debited(held, reply);
-          }),
+          });
+        },
+        refund: (of, amounts, context) => {
+          sends(of, amounts, false);
+          return heard(buckets.refund(of, amounts, context), (reply) => written(of, reply));
+        },
         credit: (held, ...rest) => heard(buckets.credit(held, ...rest), (reply) => written(held, reply)),
       }),
       config: overriding(config, {
@@ -291,6 +300,23 @@ export class Client {
     return hearsLater ? this.#rememberedSinceMs(this.clock.now()) : this.#around.clock.now();
   }
 
+  /** What its clock may have shown to an operation, and to others of its process meanwhile. */
+  readingsOf({ beganShownMs }: Operation): Readings {
+    return { fromMs: beganShownMs - this.clock.steppedBackMs, toMs: this.#latestMs };
+  }
+
+  /** The latest that its clock has ever shown. */
+  get #latestMs(): number {
+    return this.clock.now() + this.clock.steppedBackMs;
+  }
+
+  /** Since when what was configured may be what it charges or gives back by, without a lease. */
+  correctedSinceMs({ beganMs, beganShownMs }: Operation): number {
+    const { config } = this.#seen.scope("default");
+    const isHeardLater = this.hidden || config.askGeneration !== undefined;
+    return isHeardLater ? Math.min(beganMs, this.#rememberedSinceMs(beganShownMs)) : beganMs;
+  }
+
   #rememberedSinceMs(nowMs: number): number {
     const agesMs = Math.ceil(this.#configTtlMs * 1.001) + this.#resolveMs + this.#connection.configAgeMs;
     return this.clock.trueMs(nowMs) - agesMs - this.clock.steppedBackMs - 1;
@@ -303,9 +329,12 @@ export class Client {
     operation.claims = claims;
     operation.short = [];
     operation.asked++;
+    operation.readingMs = nowMs;
+    operation.plannedAfter = this.#around.truth.changes;
     operation.hasRead = false;
     if (!this.hidden) return;
-    if (this.#around.truth.explains(operation.request, claims, this.#rememberedSinceMs(nowMs))) return;
+    const readings = { fromMs: nowMs, toMs: this.#latestMs };
+    if (this.#around.truth.explains(operation.request, claims, this.#rememberedSinceMs(nowMs), readings)) return;
     const levels = claims.map(({ bucket, set }) => `${bucket.entityId} ${set.signature}`);
     this.#around.journal.violation(`${operation.name} goes by configuration that is out of date: ${levels.join(", ")}`);
   }
@@ -325,7 +354,11 @@ function debited(held: Held, reply: WriteReply): void {
   if (!isPending || currentOperation()?.isClosing) written(held, reply);
 }
 
-function written({ bucket }: Held, reply: WriteReply): void {
+function sends({ bucket, set }: LimitedBucket, amounts: readonly Amount[], bypass: boolean): void {
+  currentOperation()?.sent.push({ bucket, limits: set.limits, amounts, bypass });
+}
+
+function written({ bucket }: LimitedBucket, reply: WriteReply): void {
   if (reply.kind === "unavailable") currentOperation()?.uncertain.add(bucket.id);
 }
 

@@ -5,7 +5,7 @@ import type { Taken } from "../../src/engine/acquire/store-client.ts";
 import { LeaseResource } from "../../src/engine/lease/lease-resource.ts";
 import { WaitingRoom } from "../../src/engine/outage/waiting.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
-import { RecordConfig } from "../../src/records/config.ts";
+import { ScopedRecords } from "../../src/records/scoped-records.ts";
 import type { Mutant } from "./mutants.ts";
 
 /** What was seen too long ago to be remembered. */
@@ -76,7 +76,7 @@ export const COUNTED_MUTANTS: Readonly<Record<string, Mutant>> = {
   "a question that does not ask whether anything changed": {
     layer: "code",
     caughtAs: OLD_ANSWER,
-    spoil: () => without(RecordConfig.prototype, "askGeneration", () => Promise.resolve()),
+    spoil: () => without(ScopedRecords.prototype, "askGeneration", () => Promise.resolve()),
   },
 };
 

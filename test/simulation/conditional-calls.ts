@@ -14,6 +14,7 @@ import { GiveBackWatch } from "./conditional-conservation.ts";
 import { Deadlines } from "./conditional-deadlines.ts";
 import { type Lending, lent } from "./conditional-lending.ts";
 import type { Buckets, Process } from "./conditional-process.ts";
+import { RefundWatch } from "./conditional-refunds.ts";
 import { type Open, RefusalWatch } from "./conditional-refusals.ts";
 import { ConditionalSlots, lastingProblems } from "./conditional-slots.ts";
 import type { Journal } from "./journal.ts";
@@ -45,6 +46,8 @@ export interface Asked {
   applied: boolean;
   /** Of a give-back. */
   giving?: GiveBackWatch;
+  /** Of a give-back without a lease. */
+  refund?: RefundWatch;
   /** Of a claim. */
   counted?: CountedClaim;
   /** The shadows that it passed by when it last landed. */
@@ -80,6 +83,8 @@ export class ConditionalCalls {
   readonly #requests: Asked[] = [];
   /** Give-backs that have not been answered yet, by bucket. */
   readonly #givings = new Map<string, Set<GiveBackWatch>>();
+  /** The same of those without a lease. */
+  readonly #refunds = new Map<string, Set<RefundWatch>>();
 
   constructor(journal: Journal, nowMs: () => number, buckets: Buckets, lending: Lending, shadows: ShadowWatch) {
     this.#journal = journal;
@@ -92,7 +97,7 @@ export class ConditionalCalls {
   }
 
   of(object: object): Asked | undefined {
-    return this.#asked.get(object) ?? this.#yielded(object);
+    return this.#asked.get(object) ?? refundOf(object) ?? this.#yielded(object);
   }
 
   /** A request of several levels may give one of them back before it is answered: that is known by what it took there. */
@@ -191,6 +196,7 @@ export class ConditionalCalls {
   /** A bucket stands differently from now on. */
   moved(bucketId: string): void {
     for (const watch of this.#givings.get(bucketId) ?? []) watch.look();
+    for (const watch of this.#refunds.get(bucketId) ?? []) watch.moved();
     this.#refusals.moved(bucketId);
   }
 
@@ -239,6 +245,26 @@ export class ConditionalCalls {
           this.#credited(held, asked, reply, before);
           if (reply.kind !== "applied" || held.bypass) return;
           for (const problem of watch.problems()) this.#journal.violation(`${shownKey(id)}: ${problem}`);
+        });
+      },
+      refund: (of, amounts, context) => {
+        const { id } = of.bucket;
+        const asked = this.#note(of, process, context.nowMs, undefined);
+        const watch = new RefundWatch(of, amounts, context.nowMs, () => this.#buckets.shardsOf(id));
+        asked.refund = watch;
+        this.#refunds.set(id, (this.#refunds.get(id) ?? new Set()).add(watch));
+        const before = this.#buckets.shardsOf(id).length === 0 ? undefined : this.#buckets.removals(id);
+        // The store makes an object of its own of what it is asked for; what is on it comes with it.
+        const marked = { ...of, [ASKED]: asked };
+        const answer = this.#deadlines.watched("refund", process, context, store.refund(marked, amounts, context));
+        const over = () => this.#refunds.get(id)?.delete(watch);
+        if (answer instanceof Promise) void answer.then(over, over);
+        return heard(answer, (reply) => {
+          this.#journal.count(`refunds ${reply.kind}`);
+          if (reply.kind === "gone" && before !== undefined && before === this.#buckets.removals(id)) {
+            this.#journal.violation(`${shownKey(id)} is gone for a refund`);
+          }
+          for (const problem of watch.problems(reply)) this.#journal.violation(`${shownKey(id)}: ${problem}`);
         });
       },
       renew: (given, amounts, context) => {
@@ -391,6 +417,13 @@ export class ConditionalCalls {
 }
 
 const NOTHING = Object.freeze({});
+
+/** Under which a give-back without a lease says whose it is. */
+const ASKED = Symbol("asked");
+
+function refundOf(object: { readonly [ASKED]?: Asked }): Asked | undefined {
+  return object[ASKED];
+}
 
 /** Whether a level that is given back is that of a claim which passed by shadows: known by the very amounts that it took, and its limits. */
 function isOf(counted: CountedClaim | undefined, { bucket, set, origin, take, ticket }: Claim & Held): boolean {

@@ -7,7 +7,7 @@ import type { SeededRandom } from "../../src/testing/random.ts";
 import type { ConditionalWorld } from "../kit/conditional-store.ts";
 import type { Journal } from "./journal.ts";
 import { overriding } from "./port.ts";
-import type { Truth } from "./truth.ts";
+import type { Stage, Truth } from "./truth.ts";
 import type { Merged, Version } from "./truth-levels.ts";
 
 export interface SeenOptions {
@@ -36,13 +36,13 @@ export function seenConfig(config: ConfigStore, options: SeenOptions): ConfigSto
       const isFresh = staleMs === 0 || read === "consistent" || mustBeConsistent(bucketKey(entityId, resource).id);
       const found = await config.resolve(entityId, resource, read);
       if (isFresh) return found;
-      const then = asOf(found, truth.levelAt(entityId, resource, nowMs() - random.integer(0, staleMs)));
+      const then = asOf(found, truth.stagesAt(entityId, resource, nowMs() - random.integer(0, staleMs)));
       const isOld = textOf(then) !== textOf(found);
       if (isOld) journal.count("old configuration read");
       return then;
     },
     set: (scope, stored, event) => announced(scope, config.set(scope, stored, event)),
-    delete: (scope, event) => announced(scope, config.delete(scope, event)),
+    delete: (scope, event, part) => announced(scope, config.delete(scope, event, part)),
   });
 }
 
@@ -58,15 +58,22 @@ async function announce(items: ItemStore, scope: ConfigScope, { world, journal }
   }
 }
 
-function textOf({ limits, totals }: LevelConfig): string {
-  return JSON.stringify([limits, totals]);
+function textOf({ limits, totals, next }: LevelConfig): string {
+  return JSON.stringify([limits, totals, next?.atMs]);
+}
+
+/** The level as it is read, with what the ends of it leave. */
+function asOf(found: LevelConfig, [first, ...later]: readonly Stage[]): LevelConfig {
+  const level = staged(found, (first as Stage).version);
+  const [next] = later;
+  return next === undefined ? level : { ...level, next: { atMs: next.fromMs, level: asOf(found, later) } };
 }
 
 function isForAll({ limits, forEveryone }: Merged): boolean {
   return limits.length === forEveryone.length;
 }
 
-function asOf(found: LevelConfig, { onResource, totals, access, accessAbove, planId, next }: Version): LevelConfig {
+function staged(found: LevelConfig, { onResource, totals, access, accessAbove, planId, next }: Version): LevelConfig {
   const { created, reading, onUnavailable } = found;
   const isTorn = onResource.isTorn || totals.isTorn;
   return {

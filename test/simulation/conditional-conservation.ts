@@ -58,7 +58,7 @@ export class GiveBackWatch {
  * Room for a limit, over all shards; undefined where one of them has none of it, goes by another rule, or is not in the same
  * period as the others.
  */
-function roomIn(shards: readonly ModelBucket[], name: string, readingMs: number): bigint | undefined {
+export function roomIn(shards: readonly ModelBucket[], name: string, readingMs: number): bigint | undefined {
   const limits = shards.map((model) => model.limit(name));
   const [first] = limits;
   const terms = JSON.stringify(first?.limit);

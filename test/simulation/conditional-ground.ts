@@ -3,7 +3,7 @@ import type { LevelConfig } from "../../src/domain/config/config.ts";
 import type { ItemStore } from "../../src/ports/item-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { ConfigReadings } from "../../src/protocol/config/config-readings.ts";
-import { isShardKey } from "../../src/protocol/item/item-key.ts";
+import { isShardKey } from "../../src/protocol/item/write-builder.ts";
 import { type FaultedCall, FaultStore } from "../../src/testing/fault-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import type { LineCall } from "../kit/conditional-line.ts";
@@ -182,7 +182,10 @@ function connected(
     transact: Math.min(0.5, 2 * rate),
     read: rate / 2,
   };
-  const configRates: Partial<Record<FaultedCall, number>> = { resolve: rate / 2, change: rate / 2, look: 0 };
+  const configRates: Partial<Record<FaultedCall, number>> = {
+    ...{ resolve: rate / 2, change: rate / 2, look: 0 },
+    ...{ lease: rate / 2, key: rate / 2 },
+  };
   const options = {
     coalesce: random.chance(0.7),
     exact: random.chance(profile.modest ? 0.1 : 0.5),
@@ -194,7 +197,7 @@ function connected(
   let faults = 0;
   const own = random.fork();
   const resolved = (entityId: string, resource: string, found: LevelConfig) => {
-    for (const problem of resolvedProblems(truth.level(entityId, resource), found)) {
+    for (const problem of resolvedProblems(truth.stages(entityId, resource), found)) {
       journal.violation(`${entityId}/${resource} ${problem}`);
     }
   };

@@ -1,5 +1,5 @@
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { SetOrigin } from "../../src/domain/limits/limit-set.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { Operation as StoreOperation } from "../../src/ports/bucket-store.ts";
 import type { TracePart } from "../../src/ports/item-store.ts";
 import { LW } from "../../src/protocol/item/attributes.ts";

@@ -1,4 +1,4 @@
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { BucketStore } from "../../src/ports/bucket-store.ts";
 import type { ModelBucket } from "../kit/model-bucket.ts";
 import type { MachineClock } from "./connection.ts";

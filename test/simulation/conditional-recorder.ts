@@ -1,11 +1,11 @@
 import { TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { BucketStore, Claim, Held } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite, WriteTrace } from "../../src/ports/item-store.ts";
 import { LW, RF, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
 import { readableImage } from "../../src/protocol/item/codec.ts";
 import { OWN } from "../../src/protocol/item/dialect.ts";
-import { isShardKey } from "../../src/protocol/item/item-key.ts";
+import { isShardKey } from "../../src/protocol/item/write-builder.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import type { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import type { AppliedChange } from "../kit/conditional-table.ts";
@@ -364,7 +364,9 @@ export class ConditionalRecorder {
       this.#calls.pinned(asked, key.bucket.id, new Map(pins));
       return;
     }
-    asked?.operation?.moved(kind === "credit" ? "back" : "in", key.bucket, amounts);
+    const refund = asked?.refund;
+    if (refund === undefined) asked?.operation?.moved(kind === "credit" ? "back" : "in", key.bucket, amounts);
+    else asked?.operation?.gaveBack(key.bucket, amounts);
     if (asked?.operation !== undefined) {
       this.#takers.set(key.bucket.id, (this.#takers.get(key.bucket.id) ?? new Set()).add(asked.operation));
     }
@@ -401,7 +403,11 @@ export class ConditionalRecorder {
       if (limit === undefined) continue;
       journal.count(`${kind}s from ${kindIn(model, amount.limit)}`);
       let { milli } = amount;
-      if (kind === "credit") {
+      if (refund !== undefined) {
+        model.cross(trace.readingMs);
+        this.#tell(key, refund.gives(amount, limit, trace));
+        limit.write("credit", milli, trace.readingMs);
+      } else if (kind === "credit") {
         const back = { ...at, model, amount, held: of as Held, calls: this.#calls };
         const overMilli = limit.levelMilli(trace.readingMs) + BigInt(amount.milli) - limit.brimMilli;
         const isOf = givenBack(back);

@@ -1,4 +1,4 @@
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { ItemKey } from "../../src/ports/item-store.ts";
 import type { AppliedChange } from "../kit/conditional-table.ts";
 import type { ModelBucket } from "../kit/model-bucket.ts";

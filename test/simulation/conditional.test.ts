@@ -15,7 +15,7 @@ import { MARK_MUTANTS } from "./threshold-mutants.ts";
 import { WHOLE_MUTANTS } from "./whole-mutants.ts";
 
 test("worlds of single-item conditional writes keep the promise at every step", () =>
-  assertSound({ store: "conditional", quick: 50, deep: 2_000, least: LEAST }));
+  assertSound({ store: "conditional", quick: 36, deep: 2_000, least: LEAST }));
 
 const LEAST: Readonly<Record<string, number>> = {
   "claims taken": 18_000,
@@ -63,6 +63,7 @@ const LEAST: Readonly<Record<string, number>> = {
   "changes of totals": 470,
   "changes of plans": 520,
   "changes met together": 67,
+  "sets with an end": 310,
   "taken from shadows": 440,
   "passed by shadows": 340,
   "passed by shadows of what drips": 170,
@@ -76,6 +77,8 @@ const LEAST: Readonly<Record<string, number>> = {
   "slots renewed": 19,
   "holds that ended by themselves": 59,
   "limits with all slots back": 94,
+  "charge answered": 130,
+  "refunds applied": 110,
 };
 
 test("a seed plays the same way again, step by step, on conditional writes", async () => {
@@ -85,17 +88,17 @@ test("a seed plays the same way again, step by step, on conditional writes", asy
 
 /** The seeds that found these bugs when this was written; where worlds are drawn differently since, the others are searched. */
 const CAUGHT_BY: Readonly<Record<string, number>> = {
-  "a lost write that is repeated without its nonce": 30,
+  "a lost write that is repeated without its nonce": 36,
   "a split that mints": 25,
   "a count of resets that goes back with the shards": 25,
   "a limit that is forgotten too early": 53,
   "a give-back that does not look at the period": 927,
   "a give-back into an hour that is over": 90,
   "a process that forgets a bucket while it writes to it": 46,
-  "a take that landed late for nobody, and stays": 24,
+  "a take that landed late for nobody, and stays": 12,
   "a shortage that a process remembers for twice as long as it may": 28,
   "a switch that is stamped on nothing": 121,
-  "a take that waits for the one before it, however long that takes": 259,
+  "a take that waits for the one before it, however long that takes": 125,
   "a give-back to a soft quota that always goes to the first shard": 270,
   "a quota in shards that is given the whole difference on each": 137,
   "a request that is undone without its overdrafts": 37,
@@ -119,7 +122,7 @@ testMutants(SHADOW_ITEM_MUTANTS, {
   ...{ store: "conditional", seedsMax: 4_000, among: hasShadows },
   caughtBy: {
     "a shadow that is not bounded from above": 180,
-    "a shadow that takes what is not there": 33,
+    "a shadow that takes what is not there": 47,
     "a count of a shadow that an undone request keeps": 47,
   },
 });

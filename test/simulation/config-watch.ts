@@ -1,8 +1,8 @@
-import type { LevelConfig } from "../../src/domain/config/config.ts";
+import { type LevelConfig, levelAt } from "../../src/domain/config/config.ts";
 import type { MaybePromise } from "../../src/ports/bucket-store.ts";
 import type { ScopedStore } from "../../src/ports/store.ts";
 import { overriding } from "./port.ts";
-import type { Truth } from "./truth.ts";
+import type { Stage, Truth } from "./truth.ts";
 import type { Merged, Version } from "./truth-levels.ts";
 
 export interface ConfigWatch {
@@ -38,13 +38,15 @@ export function watchedConfig(
         after(config.resolve(entityId, resource, read), (found) => resolved(entityId, resource, found)),
       set: (at, stored, event) =>
         after(config.set(at, stored, event), (reply) => {
-          const { limits, ...rest } = stored;
-          if (reply !== "planMissing" && limits !== undefined) truth.setLimits(at, { limits, ...rest }, event.atMs);
+          if (reply !== "planMissing" && stored.limits !== undefined) truth.setLimits(at, stored, event.atMs);
         }),
-      setPolicy: (at, change, event) => after(config.setPolicy(at, change, event), () => truth.setPolicy(at, change)),
-      delete: (at, event) =>
-        after(config.delete(at, event), (was) => {
-          if (was) truth.setLimits(at, { limits: [] }, event.atMs);
+      setPolicy: (at, change, event) =>
+        after(config.setPolicy(at, change, event), (isChanged) =>
+          truth.setPolicy(at, isChanged ? change : { ...change, isSame: true }, event.atMs),
+        ),
+      delete: (at, event, part) =>
+        after(config.delete(at, event, part), (was) => {
+          if (was) truth.deleteLimits(at, part, event.atMs);
         }),
     }),
     plans: overriding(plans, {
@@ -76,8 +78,16 @@ export function watchedConfig(
   };
 }
 
-/** Where what a store resolves is not what its configuration says. */
-export function resolvedProblems(due: Version, found: LevelConfig): string[] {
+/** Where what a store resolves is not what its configuration says, now and from each end on that lies ahead. */
+export function resolvedProblems(stages: readonly Stage[], found: LevelConfig): string[] {
+  return stages.flatMap(({ fromMs, version }) =>
+    levelProblems(version, levelAt(found, fromMs)).map((problem) =>
+      fromMs > 0 ? `from ${fromMs} on ${problem}` : problem,
+    ),
+  );
+}
+
+function levelProblems(due: Version, found: LevelConfig): string[] {
   const { access, cascade, parentId, planId, problem } = found;
   const onResource = mergedProblems("", due.onResource, limitsIn(found));
   const next = cascade ? parentId : undefined;

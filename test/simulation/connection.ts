@@ -77,6 +77,8 @@ export function faultyLine(shared: Store): Connector {
         resolve: rate / 2,
         look: rate / 2,
         change: rate / 2,
+        lease: rate / 2,
+        key: rate / 2,
       };
       const line = new FaultStore(shared, {
         random: random.fork(),

@@ -4,8 +4,7 @@ import { openMemory } from "../../src/adapters/memory/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
 import { MEMORY_RETENTION } from "../../src/domain/config/retention.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
-import { NO_TURNS } from "../../src/testing/no-turns.ts";
-import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
+import { NO_TURNS, SimulatedClock } from "../../src/testing/simulated-clock.ts";
 
 // What the simulation found, told once more as a story.
 

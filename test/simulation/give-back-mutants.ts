@@ -1,9 +1,9 @@
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
-import { BucketUpkeep } from "../../src/protocol/operations/upkeep.ts";
+import { ProtocolBuckets } from "../../src/protocol/buckets.ts";
 import { Lane } from "../../src/protocol/process/lane.ts";
 import { Looks } from "../../src/protocol/several/looks.ts";
-import { LateWatch } from "../../src/protocol/take/late-watch.ts";
+import { LateWatch } from "../../src/protocol/take/shard-take.ts";
 import { LONGER_MS, TOO_OLD, without } from "./code-mutants.ts";
 import type { Mutant } from "./mutants.ts";
 import { overriding } from "./port.ts";
@@ -96,7 +96,7 @@ export const GIVE_BACK_MUTANTS: Readonly<Record<string, Mutant>> = {
   "a switch that is stamped on nothing": {
     layer: "code",
     caughtAs: /was answered by what is disabled/,
-    spoil: () => without(BucketUpkeep.prototype, "stampAccess", () => Promise.resolve(1)),
+    spoil: () => without(ProtocolBuckets.prototype, "stampAccess", () => Promise.resolve(1)),
   },
   "a take that waits for the one before it, however long that takes": {
     layer: "code",

@@ -22,6 +22,8 @@ export interface GroundContext {
   readonly clock: SimulatedClock;
   readonly profile: Profile;
   readonly mutant: Mutant | undefined;
+  /** By how much the clocks of two clients may differ by now. */
+  readonly errorMs: () => number;
 }
 
 /** What a simulation stands on: a kind of store, and what is known of the writes that it really applied. */
@@ -60,11 +62,13 @@ interface HandledGround extends Ground {
 export function groundOn(
   handles: readonly Store[],
   joins: boolean,
-  { journal, truth, mosts, thresholds, mutant }: GroundContext,
+  context: GroundContext,
   late: LateReadings = "in their own hour",
   marks: Marking = "with the take",
 ): HandledGround {
-  const recorder = new Recorder({ journal, truth, mosts, thresholds }, calendar, { late, marks });
+  const { journal, truth, mosts, thresholds, mutant, clock, errorMs } = context;
+  const times = { calendar, nowMs: () => clock.now(), errorMs };
+  const recorder = new Recorder({ journal, truth, mosts, thresholds }, times, { late, marks });
   const spoil = mutant?.layer === "store" ? mutant.spoil : (store: Store) => store;
   const recorded = handles.map((handle) => recorder.recording(spoil(handle)));
   const [whole] = recorded as [Store];

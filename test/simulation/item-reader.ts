@@ -1,6 +1,5 @@
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
-import type { ScheduleEntry } from "../../src/domain/limits/schedule.ts";
+import type { Calendar, ScheduleEntry } from "../../src/domain/limits/schedule.ts";
 import type { Item, ItemKey } from "../../src/ports/item-store.ts";
 import type { StoredSlice } from "../kit/model-holds.ts";
 import type { StoredBucket, StoredLimit } from "../kit/model-stored.ts";

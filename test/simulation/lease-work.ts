@@ -1,9 +1,9 @@
-import { TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
-import type { Tokens } from "../../src/domain/charge/amounts.ts";
-import { measuresOf } from "../../src/domain/charge/measures.ts";
+import { type BucketKey, bucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
+import type { AlsoPart } from "../../src/domain/charge/amounts.ts";
+import { measuresOf, type Tokens } from "../../src/domain/charge/amounts.ts";
 import { TOKENS_MAX } from "../../src/domain/limits/limit.ts";
 import { ValidationError } from "../../src/domain/names/errors.ts";
-import type { Lease } from "../../src/engine/lease/lease.ts";
+import { type Lease, type LeasePlace, partsOfLease } from "../../src/engine/lease/lease.ts";
 import type { LeaseResource } from "../../src/engine/lease/lease-resource.ts";
 import { checkAbove, isExpected, PENDING } from "./checks.ts";
 import type { Scene } from "./scene.ts";
@@ -25,16 +25,17 @@ export async function workStep(scene: Scene, lease: Lease): Promise<void> {
   const own = operation.ownClaims().length === 0 || isOverAll ? operation.claims : operation.ownClaims();
   const claim = own.length === 0 ? undefined : random.pick(own);
   const names = measuresOf(claim?.set.limits ?? []);
-  const resource = claim?.bucket.resource === TOTAL_RESOURCE ? random.pick(lease.resources) : claim?.bucket.resource;
-  const part = resource === undefined ? lease : lease.resource(resource);
+  const place = claim && placeOf(scene, lease, claim.bucket);
+  const part = place === undefined ? lease : lease.part(place);
+  const key = place === undefined ? "" : bucketKey(place.entityId, place.resource).id;
   const some = (most: number): Tokens => ({ [random.pick(names)]: random.integer(0, most) });
   // How much is held is only given back as far as it is there: then no sum is known.
   const told = async (tokens: Tokens, isKnown: boolean, act: (tokens: Tokens) => Promise<void>) => {
-    if (!isKnown) operation.charged(resource ?? "", tokens, false);
+    if (!isKnown) operation.charged(key, tokens, false);
     const degraded = lease.degraded;
     client.beginAdjusting();
     await act(tokens);
-    operation.charged(resource ?? "", tokens, isKnown && [degraded, PENDING].includes(lease.degraded));
+    operation.charged(key, tokens, isKnown && [degraded, PENDING].includes(lease.degraded));
   };
   const steps: [number, () => Promise<void>][] = [[2, () => around.scheduler.pause(operation.name, WORKS)]];
   if (!client.direct) steps.push([1, () => client.clock.sleep(random.integer(0, 3_000), undefined)]);
@@ -58,6 +59,17 @@ export async function workStep(scene: Scene, lease: Lease): Promise<void> {
   }
 }
 
+/** A part of the lease that is charged to a bucket. */
+function placeOf({ random, operation }: Scene, lease: Lease, { entityId, resource, id }: BucketKey): LeasePlace {
+  const own = operation.request?.entityId ?? entityId;
+  if (lease.parts.every((part) => part.entityId === own)) {
+    return { entityId: own, resource: resource === TOTAL_RESOURCE ? random.pick(lease.resources) : resource };
+  }
+  const reaching = partsOfLease(lease).filter(({ demands }) => demands.some(({ bucket }) => bucket.id === id));
+  const { entityId: of, resource: on } = reaching.length === 0 ? (lease.parts[0] as LeasePlace) : random.pick(reaching);
+  return { entityId: of, resource: on };
+}
+
 async function consumeMore({ client, operation, around }: Scene, lease: LeaseResource, tokens: Tokens): Promise<void> {
   operation.underLease = true;
   operation.asks(around.clock.now(), client.clock);
@@ -70,11 +82,9 @@ async function consumeMore({ client, operation, around }: Scene, lease: LeaseRes
 
 /** Settles a lease with totals that are more or less than what it has consumed. */
 export async function settleWithTotals(scene: Scene, lease: Lease): Promise<void> {
-  const [own, { also = {} } = {}] = drawTotals(scene, lease);
-  const most = Math.max(
-    0,
-    ...[own, ...Object.values(also)].flatMap((totals) => Object.values(totals ?? {}).map(Number)),
-  );
+  const { own, also } = drawTotals(scene, lease);
+  const drawn = [own, ...also.map(({ consume }) => consume)];
+  const most = Math.max(0, ...drawn.flatMap((totals) => Object.values(totals ?? {}).map(Number)));
   const isOpen = lease.status === "open";
   try {
     await lease.settle(own, { also });
@@ -88,16 +98,19 @@ export async function settleWithTotals(scene: Scene, lease: Lease): Promise<void
   if (most > TOKENS_MAX) scene.around.journal.violation(`${scene.operation.name} was settled with ${most} tokens`);
 }
 
-/** Totals of some of what a lease has consumed, on some of its resources: more or less than that. */
-function drawTotals({ random, operation }: Scene, lease: Lease): Parameters<Lease["settle"]> {
-  const drawn = (name: string): Tokens => {
-    const all = Object.entries(lease.resource(name).consumed).filter(() => random.chance(0.7));
+/** Totals of some of what a lease has consumed, in some of its parts: more or less than that. */
+function drawTotals(
+  { random, operation }: Scene,
+  lease: Lease,
+): { readonly own: Tokens; readonly also: readonly AlsoPart[] } {
+  const drawn = (place: LeasePlace): Tokens => {
+    const all = Object.entries(lease.part(place).consumed).filter(() => random.chance(0.7));
     const totals = Object.fromEntries(
       all.map(([measure, held]) => [measure, Math.max(0, held + random.integer(-9, 9))]),
     );
-    operation.charged(name, totals, false);
+    operation.charged(bucketKey(place.entityId, place.resource).id, totals, false);
     return totals;
   };
-  const [own = "", ...others] = lease.resources;
-  return [drawn(own), { also: Object.fromEntries(others.map((name) => [name, drawn(name)])) }];
+  const [own, ...others] = lease.parts;
+  return { own: drawn(own as LeasePlace), also: others.map((place) => ({ ...place, consume: drawn(place) })) };
 }

@@ -1,40 +1,47 @@
 import type { Limiter } from "../../src/engine/limiter/limiter.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
+import { drawEnd, drawPart } from "./ends.ts";
 import { drawLimits, type Levels, type Profile, STRANGER } from "./profile.ts";
 import type { Scene, Story } from "./scene.ts";
 
 /** Sets the totals of an entity, a plan or everybody, or takes them away. */
-export const changeTotals: Story = async ({ client: { limiter }, random, around: { profile, journal } }) => {
+export const changeTotals: Story = async ({ client, random, around }) => {
+  const { limiter } = client;
+  const { profile, journal } = around;
   const { levels } = profile;
   if (levels === undefined) return;
   const entityId = random.pick(profile.entities);
   const planId = random.pick(levels.plans);
   const totals = drawTotalLimits(random, levels);
-  const how = drawOptions(random, profile);
+  const how = { ...drawOptions(random, profile), ...drawEnd(random, client, around) };
+  const part = drawPart(random, profile);
   journal.count("changes of totals");
   await random.weighted<() => Promise<unknown>>([
     [4, () => limiter.setTotals(entityId, totals, how)],
     [2, () => limiter.setPlanTotals(planId, totals, how)],
     [2, () => limiter.setSystemTotals(totals, how)],
-    [2, () => limiter.deleteTotals(entityId)],
-    [1, () => limiter.deletePlanTotals(planId)],
-    [1, () => limiter.deleteSystemTotals()],
+    [2, () => limiter.deleteTotals(entityId, part)],
+    [1, () => limiter.deletePlanTotals(planId, part)],
+    [1, () => limiter.deleteSystemTotals(part)],
   ])();
 };
 
 /** Changes what a plan says, or who has it; now and then a plan goes and comes again. */
-export const changePlans: Story = async ({ client: { limiter }, random, around: { profile, journal } }) => {
+export const changePlans: Story = async ({ client, random, around }) => {
+  const { limiter } = client;
+  const { profile, journal } = around;
   const { levels } = profile;
   if (levels === undefined) return;
   const entityId = random.pick(profile.entities);
   const planId = random.pick(levels.plans);
   const limits = drawLimits(random, profile);
   const at = random.chance(0.4) ? { resource: random.pick(profile.resources) } : {};
-  const how = drawOptions(random, profile);
+  const how = { ...drawOptions(random, profile), ...drawEnd(random, client, around) };
+  const part = drawPart(random, profile);
   journal.count("changes of plans");
   await random.weighted<() => Promise<unknown>>([
     [3, () => limiter.setPlanLimits(planId, limits, { ...at, ...how })],
-    [1, () => limiter.deletePlanLimits(planId, at)],
+    [1, () => limiter.deletePlanLimits(planId, { ...at, ...part })],
     [5, () => limiter.updateEntity(entityId, { planId: random.pick([...levels.plans, null]) })],
     [0.7, () => limiter.deletePlan(planId)],
     [0.7, () => limiter.createPlan({ id: planId })],

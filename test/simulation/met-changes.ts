@@ -1,6 +1,6 @@
 import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
 import type { BucketState } from "../../src/domain/bucket/bucket-state.ts";
-import type { LevelConfig } from "../../src/domain/config/config.ts";
+import { type LevelConfig, levelAt } from "../../src/domain/config/config.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
 import { limitSet, type SetOrigin } from "../../src/domain/limits/limit-set.ts";
 import type { ModelBucket } from "../kit/model-bucket.ts";
@@ -11,15 +11,19 @@ import type { Since } from "./truth-levels.ts";
 /** A write that brings no limits of its own. */
 interface Write {
   readonly nowMs: number;
-  /** Changes up to this one must be met: so many changes of anything had been made when it began. Later ones may be. */
+  /**
+   * Changes up to this one must be met, and the ends behind them that its reading shows: so many changes of anything had been made when it
+   * began. Later ones may be, and ends that another clock has shown.
+   */
   readonly dueRank: number;
   /** The last write that went by the limits of a lease. */
   readonly heldMs: number | undefined;
 }
 
 /** What a write brings of changes by itself. */
-interface Brought {
+export interface Brought {
   readonly origin?: SetOrigin | undefined;
+  readonly isByLease?: boolean;
 }
 
 /**
@@ -29,44 +33,58 @@ interface Brought {
 export class MetChanges {
   readonly #truth: Truth;
   readonly #journal: Journal;
+  readonly #latestMs: () => number;
   readonly #ranks = new Map<number, number>();
   /** Buckets of which it is not known what a write has done to them. */
   readonly #doubted = new Set<string>();
 
-  constructor(truth: Truth, journal: Journal) {
+  /** `latestMs`: the latest instant that any clock shows. */
+  constructor(truth: Truth, journal: Journal, latestMs: () => number) {
+    this.#latestMs = latestMs;
     this.#truth = truth;
     this.#journal = journal;
   }
 
   /** Somebody has read a level. */
-  read(entityId: string, resource: string, { changes = [], totalsChanges = [] }: LevelConfig): void {
-    const { onResource, totals } = this.#truth.level(entityId, resource);
-    for (const [i, { number }] of changes.entries()) this.#ranks.set(number, onResource.changes[i]?.number ?? 0);
-    for (const [i, { number }] of totalsChanges.entries()) this.#ranks.set(number, totals.changes[i]?.number ?? 0);
+  read(entityId: string, resource: string, found: LevelConfig): void {
+    for (const { fromMs, version } of this.#truth.stages(entityId, resource)) {
+      const { changes = [], totalsChanges = [] } = levelAt(found, fromMs);
+      const { onResource, totals } = version;
+      for (const [i, { number }] of changes.entries()) this.#ranks.set(number, onResource.changes[i]?.number ?? 0);
+      for (const [i, { number }] of totalsChanges.entries()) this.#ranks.set(number, totals.changes[i]?.number ?? 0);
+    }
   }
 
   doubt({ id }: BucketKey): void {
     this.#doubted.add(id);
   }
 
-  /** Before a write is told to the model: one before it, of which nothing was heard, may have met changes. */
+  /**
+   * Before a write is told to the model: one before it, of which nothing was heard, may have met changes, or itself, where it goes by the
+   * limits of a lease.
+   */
   perhaps(bucket: BucketKey, model: ModelBucket, state: BucketState, write: Omit<Write, "dueRank"> & Brought): void {
-    const known = Math.max(model.metNumber, write.origin?.changeNumber ?? 0);
+    // A take by the limits of a lease meets what is stored before them.
+    const isByStored = write.isByLease && state.origin.generation !== null;
+    const known = Math.max(model.metNumber, isByStored ? 0 : (write.origin?.changeNumber ?? 0));
     const isFurther = (state.origin.changeNumber ?? 0) > known;
-    if (isFurther && this.#doubted.has(bucket.id)) this.met(bucket, model, state, { ...write, dueRank: 0 });
+    if (isFurther && (write.isByLease || this.#doubted.has(bucket.id)))
+      this.met(bucket, model, state, { ...write, dueRank: 0 });
   }
 
   /** The model meets what the store's bucket has met, each change from its instant; what is wrong with that. */
   met(bucket: BucketKey, model: ModelBucket, state: BucketState, { nowMs, dueRank, heldMs }: Write): string[] {
     // One that goes by limits of a request stays: stored ones come back with a request.
     if (model.origin.generation === null) return [];
-    const unmet = this.#unmet(bucket, model);
-    const due = unmet.findLastIndex(({ number }) => number <= dueRank);
+    // What is hidden until an end that its reading does not show is not due.
+    const due = this.#unmet(bucket, model, nowMs).findLast(({ number }) => Math.floor(number) <= dueRank);
     const { changeNumber = 0, generation } = state.origin;
     if (changeNumber <= model.metNumber) {
-      return due < 0 ? [] : [`a write left it without the change from ${unmet[due]?.fromMs} on`];
+      return due === undefined ? [] : [`a write left it without the change from ${due.fromMs} on`];
     }
-    const last = Math.max(due, this.#lastMet(unmet, state));
+    const unmet = this.#unmet(bucket, model, this.#latestMs());
+    const dueLast = unmet.findLastIndex(({ number }) => number <= (due?.number ?? 0));
+    const last = Math.max(dueLast, this.#lastMet(unmet, state));
     const met = unmet.slice(0, last + 1).map(({ fromMs, limits }) => ({ fromMs, set: limitSet(limits) }));
     const newest = met.at(-1);
     if (newest === undefined) return [`a write brought it to the change ${changeNumber}, which was not made`];
@@ -80,11 +98,11 @@ export class MetChanges {
   /** Whether a change that the bucket has not met makes something else of a limit of slots. */
   endsSlots(bucket: BucketKey, model: ModelBucket, name: string): boolean {
     const isOther = (limit: Limit) => limit.name === name && limit.holdMs === undefined;
-    return this.#unmet(bucket, model).some(({ limits }) => limits.some(isOther));
+    return this.#unmet(bucket, model, this.#latestMs()).some(({ limits }) => limits.some(isOther));
   }
 
-  #unmet({ entityId, resource }: BucketKey, model: ModelBucket): readonly Since[] {
-    const { onResource, totals } = this.#truth.level(entityId, resource);
+  #unmet({ entityId, resource }: BucketKey, model: ModelBucket, readingMs: number): readonly Since[] {
+    const { onResource, totals } = this.#truth.levelBy(entityId, resource, readingMs);
     // Nobody can go by levels that do not go together.
     if (onResource.isTorn || totals.isTorn) return [];
     const metRank = this.#ranks.get(model.metNumber) ?? 0;

@@ -40,6 +40,8 @@ export interface AskedBy {
   readonly asOfMs: number;
   /** When they were last changed, where that is known. */
   readonly changedMs: number | undefined;
+  /** Those that the ends of these leave, one after the other: an amount that one of them may hold is not too much for ever. */
+  readonly later: readonly (readonly Limit[])[];
 }
 
 /** The time in which it was asked: from a true instant up to now, and the latest reading in it. */
@@ -94,7 +96,10 @@ export class MostLedger {
         // A claim whose limits are newer goes by its own, whatever a clock ahead has read; so does one for a bucket that is to be made.
         const isNewer = one.asOfMs >= asOfMs || (one.changedMs ?? Number.NEGATIVE_INFINITY) > metMs;
         const inForce = held === undefined ? own : isNewer ? [...own, held] : [held];
-        return inForce.some(isOver) && (by === "bucket" || own.some(isOver));
+        const isOverThen = one.later.every((limits) =>
+          limits.some((limit) => limit.name === asked.limit && isOver(limit)),
+        );
+        return inForce.some(isOver) && isOverThen && (by === "bucket" || own.some(isOver));
       });
     });
   }

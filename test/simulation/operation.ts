@@ -7,6 +7,7 @@ import type { AcquireRequest } from "../../src/engine/acquire/request.ts";
 import type { Lease } from "../../src/engine/lease/lease.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { MachineClock } from "./connection.ts";
+import type { SentCorrection } from "./correction-checks.ts";
 import { PassedBy } from "./passed-by.ts";
 
 /** What one operation really moved on one limit of one bucket, in millitokens; sums of the largest amounts are exact too. */
@@ -67,6 +68,9 @@ export class Operation {
   /** The claims of its last take, as the engine sent them, and how often it sent any. */
   claims: readonly Claim[] = [];
   asked = 0;
+  /** The reading of its clock with which it last asked the store, and how many changes of configuration had been made by then. */
+  readingMs = Number.NEGATIVE_INFINITY;
+  plannedAfter = 0;
   /** Whether it waited for configuration since it last asked the store, or was refused from memory. */
   hasRead = false;
   /** How often it read or wrote items. */
@@ -78,6 +82,10 @@ export class Operation {
   lease: Lease | undefined;
   /** Its lease is being closed: what cannot be stored now never will be. */
   isClosing = false;
+  /** Everything that it asked its store to debit, or to give back without a lease. */
+  readonly sent: SentCorrection[] = [];
+  /** What was really given back to it without a lease, in millitokens by bucket and limit. */
+  readonly refunded = new Map<string, number>();
   /** Every claim that was sent for it, of a request that was granted or not. */
   readonly counted: CountedClaim[] = [];
 
@@ -115,6 +123,14 @@ export class Operation {
       const moved = limits.get(limit) ?? { bucket, in: 0n, back: 0n };
       moved[kind] += BigInt(milli);
       limits.set(limit, moved);
+    }
+  }
+
+  /** Something was given back without a lease. */
+  gaveBack({ id }: BucketKey, amounts: readonly Amount[]): void {
+    for (const { limit, milli } of amounts) {
+      const place = `${id}\t${limit}`;
+      this.refunded.set(place, (this.refunded.get(place) ?? 0) + milli);
     }
   }
 

@@ -1,6 +1,6 @@
 import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { Item, ItemKey, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";
 import { DISABLED, RF, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
 import { outcomeOf } from "../kit/conditional-write.ts";

@@ -1,6 +1,6 @@
 import { divFloor } from "../../src/bucket/integers.ts";
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { Clause, Item, ItemKey, ItemWrite } from "../../src/ports/item-store.ts";
 import { namesOf, RF, SHARD_COUNT } from "../../src/protocol/item/attributes.ts";
 import type { OriginalLine } from "./original-line.ts";

@@ -1,5 +1,5 @@
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { Item, ItemKey } from "../../src/ports/item-store.ts";
 import type { OriginalLine } from "./original-line.ts";
 import type { Wants } from "./original-terms.ts";

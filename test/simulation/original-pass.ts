@@ -1,5 +1,5 @@
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import type { Limit } from "../../src/domain/limits/limit.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { Clause, Item, ItemKey, ItemValue, ItemWrite } from "../../src/ports/item-store.ts";
 import { namesOf, RF, SCHED_TZ, SHARD_COUNT, TTL, VU, WCU } from "../../src/protocol/item/attributes.ts";
 import {

@@ -1,8 +1,7 @@
 import type { Terms } from "../../src/bucket/balance.ts";
 import { addMulDiv, divFloor } from "../../src/bucket/integers.ts";
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import { type Limit, termsOf } from "../../src/domain/limits/limit.ts";
-import { effectiveTerms, TZ_DEFAULT } from "../../src/domain/limits/schedule.ts";
+import { type Calendar, effectiveTerms, TZ_DEFAULT } from "../../src/domain/limits/schedule.ts";
 import type { Item } from "../../src/ports/item-store.ts";
 import { namesOf, RF, SHARD_COUNT, WCU } from "../../src/protocol/item/attributes.ts";
 

@@ -1,6 +1,5 @@
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import { type Limit, termsOf } from "../../src/domain/limits/limit.ts";
-import { TZ_DEFAULT } from "../../src/domain/limits/schedule.ts";
+import { type Calendar, TZ_DEFAULT } from "../../src/domain/limits/schedule.ts";
 import { encodeReset, encodeSchedule } from "../../src/domain/limits/schedule-grammar.ts";
 import type { Clause, Item, ItemKey, ItemValue, ItemWrite } from "../../src/ports/item-store.ts";
 import { namesOf, RSCHED, SCHED, SCHED_TZ, WCU } from "../../src/protocol/item/attributes.ts";

@@ -1,6 +1,6 @@
 import type { MaybePromise } from "../../src/ports/bucket-store.ts";
 
-export { overriding } from "../../src/testing/overriding.ts";
+export { overriding } from "../../src/testing/fault-store.ts";
 
 /** What a store answers at once, without a promise. */
 export function atOnce<Value>(value: MaybePromise<Value>): Value {
@@ -15,4 +15,12 @@ export function heard<Reply>(reply: MaybePromise<Reply>, tell: (reply: Reply) =>
     return settled;
   };
   return reply instanceof Promise ? reply.then(told) : told(reply);
+}
+
+/** A reply with something else in its place. */
+export function changedReply<Reply, Other>(
+  reply: MaybePromise<Reply>,
+  change: (reply: Reply) => Other,
+): MaybePromise<Other> {
+  return reply instanceof Promise ? reply.then(change) : change(reply);
 }

@@ -20,6 +20,7 @@ export const STORY_NAMES = [
   "prompt",
   "totals",
   "plans",
+  "correct",
 ] as const;
 
 export type StoryName = (typeof STORY_NAMES)[number];
@@ -73,8 +74,12 @@ export interface Profile {
   readonly bucketsMax?: number;
   /** How likely a request must leave something; absent: in this world none must. */
   readonly floors?: number;
+  /** How likely a request is for further entities, too; absent: none is. */
+  readonly parts?: number;
   /** How likely a request says for how long it holds slots; absent: in this world there are none. */
   readonly slots?: number;
+  /** How likely a set has an end; absent: in this world nothing has. */
+  readonly ends?: number;
   /** Totals, plans, and how levels go together; absent: in this world nobody uses them. */
   readonly levels?: Levels;
 }
@@ -108,6 +113,11 @@ export function drawProfile(random: SeededRandom, zone: string | undefined): Pro
   // Last, so that the rest of a world is the same whether or not its limits count what they are called.
   const counted = random.chance(0.35) ? counting(random, profile) : profile;
   return crowded(random, random.chance(0.3) ? withLevels(random, counted) : counted);
+}
+
+/** In every thirteenth world requests are for several entities, so that all others stay as they are, and the bugs that were found in them. */
+export function withParts(seed: number, profile: Profile): Profile {
+  return seed % 13 === 4 ? { ...profile, parts: 0.5 } : profile;
 }
 
 /** Every eleventh world has floors, so that all others stay as they are, and the bugs that were found in them. */
@@ -271,6 +281,7 @@ function drawWeights(random: SeededRandom): Profile["weights"] {
     prompt: 0,
     totals: 0,
     plans: 0,
+    correct: 0,
   };
 }
 

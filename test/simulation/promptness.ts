@@ -1,5 +1,5 @@
-import { measureOf } from "../../src/domain/charge/measures.ts";
-import type { Outcome } from "../../src/engine/acquire/outcome.ts";
+import { measureOf } from "../../src/domain/charge/amounts.ts";
+import type { Outcome } from "../../src/engine/acquire/acquiring.ts";
 import type { AcquireRequest } from "../../src/engine/acquire/request.ts";
 import type { Lease } from "../../src/engine/lease/lease.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";

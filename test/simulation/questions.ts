@@ -1,4 +1,4 @@
-import { measureOf } from "../../src/domain/charge/measures.ts";
+import { measureOf } from "../../src/domain/charge/amounts.ts";
 import { LEVELS_MAX } from "../../src/domain/config/entity.ts";
 import { isHard, type Limit } from "../../src/domain/limits/limit.ts";
 import { LimiterError, ValidationError } from "../../src/domain/names/errors.ts";
@@ -8,7 +8,7 @@ import type { Client, Surroundings } from "./client.ts";
 import { changePlans, changeTotals, lookAtTotals } from "./level-stories.ts";
 import { Operation, runAs } from "./operation.ts";
 import type { Scene, Story } from "./scene.ts";
-import { changeLimits, drawRequest } from "./stories.ts";
+import { changeLimits, drawRequest, readingOf } from "./stories.ts";
 
 /** The limits of one level, as it is stored: on the resource, and over all of them. */
 interface Stored {
@@ -75,7 +75,7 @@ async function lookForWait(scene: Scene, request: AcquireRequest): Promise<void>
   const { client, around } = scene;
   const { truth } = around;
   const { also: _, ...alone } = request;
-  const isRefused = () => truth.refuses(alone, Number.POSITIVE_INFINITY);
+  const isRefused = () => truth.refuses(alone, Number.POSITIVE_INFINITY, readingOf(client));
   const { answer, isOfNow } = await asked(scene, () =>
     client.limiter.timeUntilAvailable(request).catch((error) => {
       if (error instanceof ValidationError) return error;
@@ -106,10 +106,11 @@ function definition({ definition }: { readonly definition: Limit }): Limit {
 }
 
 /** An answer; `isOfNow`: while it was asked for, nothing changed. */
-async function asked<Answer>({ around: { truth, journal } }: Scene, ask: () => Promise<Answer>) {
+async function asked<Answer>({ around: { truth, journal, errorMs } }: Scene, ask: () => Promise<Answer>) {
   const before = truth.changes;
+  const ends = truth.endsPassed(errorMs());
   const answer = await ask();
-  const isOfNow = truth.changes === before;
+  const isOfNow = truth.changes === before && truth.endsPassed(errorMs()) === ends;
   if (isOfNow) journal.count("questions judged");
   return { answer, isOfNow };
 }

@@ -1,15 +1,15 @@
 import { type BucketKey, TOTAL_RESOURCE } from "../../src/domain/bucket/bucket-key.ts";
 import type { BucketState } from "../../src/domain/bucket/bucket-state.ts";
 import { PLAIN_TICKET, type Ticket } from "../../src/domain/bucket/give-back.ts";
-import type { LimitedBucket } from "../../src/domain/bucket/limited-bucket.ts";
 import type { Amount } from "../../src/domain/charge/amounts.ts";
 import type { LevelConfig } from "../../src/domain/config/config.ts";
 import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
-import type { SetOrigin } from "../../src/domain/limits/limit-set.ts";
+import type { LimitedBucket } from "../../src/domain/limits/limit-set.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type {
   Answer,
   BucketStore,
+  BucketsMaybeInPlace,
   CallContext,
   Claim,
   CreditContext,
@@ -23,7 +23,6 @@ import type {
   TakeReply,
   WriteReply,
 } from "../../src/ports/bucket-store.ts";
-import type { BucketsMaybeInPlace } from "../../src/ports/in-place-takes.ts";
 import type { ScopedStore, Store } from "../../src/ports/store.ts";
 import { ModelBucket, type ModelPeriod, type ModelPins } from "../kit/model-bucket.ts";
 import { isSamePeriod } from "../kit/model-period.ts";
@@ -31,17 +30,18 @@ import { takenOf } from "../kit/model-shadow.ts";
 import { type ConfigWatch, resolvedProblems, watchedConfig } from "./config-watch.ts";
 import { Forgotten } from "./forgotten.ts";
 import type { Journal } from "./journal.ts";
-import { MetChanges } from "./met-changes.ts";
+import { type Brought, MetChanges } from "./met-changes.ts";
 import { belowFloor, kindIn, overdrawnIn } from "./model-questions.ts";
 import type { MostLedger } from "./most-ledger.ts";
 import { currentOperation, type Operation, shownKey } from "./operation.ts";
 import { PinBook } from "./pin-book.ts";
 import { atOnce, overriding } from "./port.ts";
 import { Purchases } from "./purchases.ts";
+import { OpenRefund, periodsOf } from "./refund-records.ts";
 import { ShadowWatch } from "./shadow-watch.ts";
 import { endsIn, SlotRecords, type SlotsBefore, slotsBefore, toldEndProblems, uncountedOf } from "./slot-records.ts";
 import type { ThresholdLedger } from "./threshold-ledger.ts";
-import type { Truth } from "./truth.ts";
+import type { Readings, Truth } from "./truth.ts";
 import { type LateReadings, UsageLedger } from "./usage-ledger.ts";
 
 /** A call that is at the store just now. */
@@ -62,6 +62,13 @@ export type Marking = "with the take" | "beside the take";
 interface Manners {
   readonly late: LateReadings;
   readonly marks: Marking;
+}
+
+/** The true time, and by how much clocks may differ by now. */
+interface Times {
+  readonly calendar: Calendar;
+  readonly nowMs: () => number;
+  readonly errorMs: () => number;
 }
 
 /** Where it is written down. */
@@ -101,12 +108,22 @@ export class Recorder {
   #deletions = 0;
   /** Calls of which nobody knows how far they came, by bucket. */
   readonly #perhapsBrought = new Map<string, readonly { readonly held: LimitedBucket; readonly nowMs: number }[]>();
+  /** Readings of takes under way by the limits of a lease, by bucket: a store may meet what is due before it takes. */
+  readonly #meetingMs = new Map<string, readonly number[]>();
   /** In which periods something was taken, by the ticket that was given for it. */
   readonly #pins = new PinBook();
   readonly #slots: SlotRecords;
+  /** Refunds that have not been answered yet. */
+  readonly #refunds = new Set<OpenRefund>();
   readonly #changes: MetChanges;
+  readonly #nowMs: () => number;
+  readonly #errorMs: () => number;
 
-  constructor({ journal, truth, mosts, thresholds }: Books, calendar: Calendar, { late, marks }: Manners) {
+  constructor(
+    { journal, truth, mosts, thresholds }: Books,
+    { calendar, nowMs, errorMs }: Times,
+    { late, marks }: Manners,
+  ) {
     this.#thresholds = thresholds;
     this.#marks = marks;
     this.usage = new UsageLedger(FILE_RETENTION.usageKeepMs ?? 0, late);
@@ -115,7 +132,9 @@ export class Recorder {
     this.#forgotten = new Forgotten(journal);
     this.#shadows = new ShadowWatch(journal);
     this.#truth = truth;
-    this.#changes = new MetChanges(truth, journal);
+    this.#errorMs = errorMs;
+    this.#nowMs = nowMs;
+    this.#changes = new MetChanges(truth, journal, () => this.#nowMs() + this.#errorMs());
     this.#calendar = calendar;
     this.#slots = new SlotRecords({
       ...{ journal, usage: this.usage },
@@ -144,10 +163,18 @@ export class Recorder {
     return overriding(store, {
       take: (claims, context) => {
         const call = this.#begun(store, claims, context);
+        const isByLease = context.generation === undefined || context.limitsOf === "lease";
+        const answered = isByLease ? this.#meeting(claims, context.nowMs) : () => {};
         return this.#after(
           store.take(claims, context),
-          (reply) => this.#took(store, call, claims, reply),
-          () => this.#unheard(call, claims),
+          (reply) => {
+            answered();
+            this.#took(store, call, claims, reply);
+          },
+          () => {
+            answered();
+            this.#unheard(call, claims);
+          },
         );
       },
       ...(takeSync === undefined
@@ -199,6 +226,21 @@ export class Recorder {
           () => this.#unheard(call, [held]),
         );
       },
+      refund: (of, amounts, context) => {
+        const held: Held = { ...of, ticket: PLAIN_TICKET, bypass: false };
+        const call = this.#begun(store, [held], context);
+        const refund = new OpenRefund(held, amounts, context.nowMs);
+        refund.look(this.#buckets.get(of.bucket.id)?.model);
+        this.#refunds.add(refund);
+        return this.#after(
+          store.refund(of, amounts, context),
+          (reply) => this.#refunded(store, call, refund, reply),
+          () => {
+            this.#refunds.delete(refund);
+            this.#unheard(call, [held]);
+          },
+        );
+      },
       renew: (held, amounts, context) => {
         const call = this.#begun(store, [held], context);
         return this.#after(
@@ -230,8 +272,13 @@ export class Recorder {
     });
   }
 
+  /** What a clock may have shown since a reading: whoever has seen an end keeps it, also where a request has read its clock before. */
+  #readingsFrom(nowMs: number): Readings {
+    return { fromMs: nowMs, toMs: Math.max(nowMs, this.#nowMs()) + this.#errorMs() };
+  }
+
   #resolved(entityId: string, resource: string, found: LevelConfig): void {
-    for (const problem of resolvedProblems(this.#truth.level(entityId, resource), found)) {
+    for (const problem of resolvedProblems(this.#truth.stages(entityId, resource), found)) {
       this.#journal.violation(`${entityId}/${resource} ${problem}`);
     }
     this.#changes.read(entityId, resource, found);
@@ -251,14 +298,22 @@ export class Recorder {
       this.#journal.violation(`${taken} of ${claims.length} claims were taken: ${shownClaims(claims)}`);
     }
     const { operation, context } = call;
-    const { generation } = context as TakeContext;
+    const { generation, limitsOf } = context as TakeContext;
     const { request } = operation ?? {};
     const slots = claims.map(({ bucket }) => this.#slotsBefore(call, bucket));
     // Of a process that died on the way, nobody has compared generations.
     const isHeard = reply.some(({ kind }) => kind !== "unavailable");
-    const isPlanned = isHeard && generation !== undefined && request !== undefined;
-    if (isPlanned && !this.#truth.explains(request, claims, Infinity)) {
+    // A lease that takes more compares the generation only to hear that its namespace rests.
+    const isPlanned = isHeard && generation !== undefined && limitsOf === undefined && request !== undefined;
+    if (isPlanned && !this.#truth.explains(request, claims, Infinity, this.#readingsFrom(context.nowMs))) {
       this.#journal.violation(`a plan of generation ${generation} does not follow from it: ${shownClaims(claims)}`);
+    }
+    for (const [i, answer] of reply.entries()) {
+      const claim = claims[i] as Claim;
+      const model = answer.kind === "short" ? this.#modelOf(call, claim.bucket) : undefined;
+      // One by the limits of a lease has perhaps met what is stored, and is refused by that.
+      if (answer.kind === "short" && model !== undefined)
+        this.#perhapsMet(claim.bucket, model, answer.state, context.nowMs, takenBy(claim, call));
     }
     if (reply.every(({ kind }) => kind === "short" || kind === "skipped") && this.#allFit(call, claims)) {
       this.#journal.violation(`refused although everything fits: ${shownClaims(claims)}`);
@@ -315,7 +370,7 @@ export class Recorder {
     this.#journal.countMet(held.origin, model.metNumber);
     // A bucket that a debit makes goes by the limits of its lease, until the next write meets what was changed since.
     if (kind === "debit") this.#meets(known === undefined ? { ...call, rank: 0 } : call, held, model, state, nowMs);
-    else this.#perhapsMet(held.bucket, model, state, nowMs, held.origin);
+    else this.#perhapsMet(held.bucket, model, state, nowMs, takenBy(held, call));
     model.bring(held.set, held.origin, nowMs, this.#heldMs.get(model));
     const isByPlan = call.isShortest || (call.context as TakeContext).generation !== undefined;
     const isByLease = kind === "debit" || !isByPlan;
@@ -371,12 +426,35 @@ export class Recorder {
     nowMs: number,
   ): void {
     const dueRank = origin.generation === null ? 0 : rank;
+    this.#metMeanwhile(bucket, model, state);
     this.#tell(bucket, this.#changes.met(bucket, model, state, { nowMs, dueRank, heldMs: this.#heldMs.get(model) }));
   }
 
   /** A write before this one, of which nothing was heard, may have met changes. */
-  #perhapsMet(bucket: BucketKey, model: ModelBucket, state: BucketState, nowMs: number, origin?: SetOrigin): void {
-    this.#changes.perhaps(bucket, model, state, { nowMs, heldMs: this.#heldMs.get(model), origin });
+  #perhapsMet(bucket: BucketKey, model: ModelBucket, state: BucketState, nowMs: number, by: Brought = {}): void {
+    this.#metMeanwhile(bucket, model, state);
+    this.#changes.perhaps(bucket, model, state, { nowMs, heldMs: this.#heldMs.get(model), ...by });
+  }
+
+  /** Buckets may be brought to a reading, and meet changes, until the function that is returned is called. */
+  #meeting(claims: readonly Claim[], nowMs: number): () => void {
+    const ids = new Set(claims.map(({ bucket }) => bucket.id));
+    const readingsOf = (id: string) => this.#meetingMs.get(id) ?? [];
+    for (const id of ids) this.#meetingMs.set(id, [...readingsOf(id), nowMs]);
+    return () => {
+      for (const id of ids) this.#meetingMs.set(id, readingsOf(id).toSpliced(readingsOf(id).indexOf(nowMs), 1));
+    };
+  }
+
+  /** A take that is not answered yet may have brought the bucket further. */
+  #metMeanwhile(bucket: BucketKey, model: ModelBucket, state: BucketState): void {
+    const reachedMs = Math.max(...(this.#meetingMs.get(bucket.id) ?? []));
+    if (reachedMs <= model.epochMs || state.epochMs <= model.epochMs) return;
+    model.reachedMs = Math.max(model.reachedMs, reachedMs);
+    this.#changes.doubt(bucket);
+    const nowMs = Math.min(reachedMs, state.epochMs);
+    this.#changes.perhaps(bucket, model, state, { nowMs, heldMs: this.#heldMs.get(model) });
+    model.advance(nowMs);
   }
 
   /** Of what is given back to a bucket that was full and is forgotten: it is counted as long as there is usage of the bucket. */
@@ -412,7 +490,7 @@ export class Recorder {
     if (model === undefined) return;
     if (kind === "short" || kind === "skipped") this.usage.opened(claim.bucket, call.context.nowMs);
     else this.#unheard(call, [claim]);
-    this.#perhapsMet(claim.bucket, model, state, call.context.nowMs, claim.origin);
+    this.#perhapsMet(claim.bucket, model, state, call.context.nowMs, takenBy(claim, call));
     if (model.bring(claim.set, claim.origin, call.context.nowMs, this.#heldMs.get(model))) this.disturbances++;
     this.#tell(claim.bucket, this.#problemsOf(claim.bucket, model, state, call.context.nowMs));
   }
@@ -459,6 +537,50 @@ export class Recorder {
     const late = bypass ? 0 : model.giveBack(amounts, this.#pinsOf(held, amounts), nowMs, endsIn(held.ticket));
     if (late > 0) this.#journal.count("give-backs that came too late");
     this.#tell(held.bucket, this.#problemsOf(held.bucket, model, reply.state, nowMs));
+    this.#compareStored(store, [held], nowMs);
+    this.#ended(slots, nowMs);
+  }
+
+  #refunded(store: BucketStore, call: Call, refund: OpenRefund, reply: WriteReply): void {
+    this.#refunds.delete(refund);
+    const { held } = refund;
+    const { nowMs } = call.context;
+    const { bucket, set, origin } = held;
+    const slots = this.#slotsBefore(call, bucket);
+    const model = this.#modelOf(call, bucket);
+    this.#journal.count(`refunds ${reply.kind}`);
+    if (reply.kind === "gone" && model !== undefined)
+      this.#journal.violation(`${shownKey(bucket.id)} is gone for a refund`);
+    if (reply.kind === "gone") return;
+    if (reply.kind !== "applied") {
+      this.#unheard(call, [held]);
+      return;
+    }
+    const { state, given = [] } = reply;
+    this.#journal.detail(() => shownWrite("refund", held, given, nowMs));
+    if (model === undefined) {
+      this.#tell(bucket, ["a refund was made, and it was never made"]);
+      return;
+    }
+    // One of nothing writes nothing: it is decided by limits in force that the next write brings.
+    if (given.length === 0) {
+      const { signature, origin: met } = state;
+      const isMet = signature === model.set.signature && (met.changeNumber ?? 0) <= model.metNumber;
+      const isInForce = isMet && nowMs < model.nextBoundaryMs;
+      if (isInForce) this.#tell(bucket, refund.problems(model, given));
+      this.#unheard(call, [held]);
+      return;
+    }
+    this.usage.opened(bucket, nowMs);
+    this.#meets(call, held, model, state, nowMs);
+    if (state.signature === set.signature && model.bring(set, origin, nowMs, this.#heldMs.get(model)))
+      this.disturbances++;
+    model.cross(nowMs);
+    this.#tell(bucket, refund.problems(model, given));
+    model.giveBack(refund.rest(given), periodsOf(model), nowMs);
+    call.operation?.gaveBack(bucket, given);
+    this.usage.count(bucket, given, { sign: -1, requests: 0, nowMs, bypass: false, overdrawn: [] });
+    this.#tell(bucket, this.#problemsOf(bucket, model, state, nowMs));
     this.#compareStored(store, [held], nowMs);
     this.#ended(slots, nowMs);
   }
@@ -540,7 +662,7 @@ export class Recorder {
     const model = this.#modelOf(call, bucket) ?? this.#born(operation, nowMs);
     const [state] = atOnce(store.read([bucket]));
     this.#changes.doubt(bucket);
-    if (state !== undefined) this.#perhapsMet(bucket, model, state, nowMs, origin);
+    if (state !== undefined) this.#perhapsMet(bucket, model, state, nowMs, { origin, isByLease: true });
     model.bring(set, origin, nowMs, this.#heldMs.get(model));
     apply(model);
     // What was bought on top goes with a reset: a client may have to wait longer for it.
@@ -609,6 +731,7 @@ export class Recorder {
 
   #noteMost(bucketId: string): void {
     const model = this.#buckets.get(bucketId)?.model;
+    for (const refund of this.#refunds) if (refund.held.bucket.id === bucketId) refund.look(model);
     this.#mosts.note(bucketId, model === undefined ? [] : [model]);
   }
 
@@ -647,7 +770,8 @@ export class Recorder {
       if (model.bring(set, origin, brought.nowMs, this.#heldMs.get(model))) this.disturbances++;
       model.reachedMs = Math.max(model.reachedMs, brought.nowMs);
     }
-    return model.problems(state, nowMs);
+    for (const refund of this.#refunds) if (refund.held.bucket.id === id) refund.seen(model, state);
+    return model.problems(state, nowMs, (atMs) => this.#truth.isEnd(atMs));
   }
 
   #after<Reply>(
@@ -682,6 +806,12 @@ export class Recorder {
   #tell({ id }: BucketKey, problems: readonly string[]): void {
     for (const problem of problems) this.#journal.violation(`${shownKey(id)}: ${problem}`);
   }
+}
+
+/** What a take brings of changes; one by the limits of a lease meets those that are stored where it passes an end. */
+function takenBy({ origin }: LimitedBucket, { context, isShortest }: Call): Brought {
+  const { generation, limitsOf } = context as TakeContext;
+  return { origin, isByLease: !isShortest && (generation === undefined || limitsOf === "lease") };
 }
 
 /** What all calls say about the bucket they mean. */

@@ -4,10 +4,11 @@ import type { Refusal } from "../../src/engine/refusal/refusal.ts";
 import type { Journal } from "./journal.ts";
 import { type Operation, shownKey } from "./operation.ts";
 import type { Scene } from "./scene.ts";
+import { isOfSeveral } from "./truth-charges.ts";
 
 /** A lease names every shadow that it passed by: `tpm` of the entity, `tpm^1` one level up, of totals after an asterisk and a slash. */
 export function checkShadowed({ operation, around }: Scene, lease: Lease): void {
-  for (const { resource, demands } of partsOfLease(lease)) {
+  for (const { entityId, resource, demands } of partsOfLease(lease)) {
     const entities = [...new Set(demands.map(({ bucket }) => bucket.entityId))];
     const due = demands.flatMap(({ bucket, take }) => {
       if (take.length === 0) return [];
@@ -16,7 +17,7 @@ export function checkShadowed({ operation, around }: Scene, lease: Lease): void 
       const passed = operation.passed.first(bucket.id);
       return passed.map((name) => `${total}${name}${level === 0 ? "" : `^${level}`}`);
     });
-    const told = lease.resource(resource).shadowed;
+    const told = lease.part({ entityId, resource }).shadowed;
     if (String(told) === String(due)) continue;
     around.journal.violation(`${operation.name} passed by ${due} on ${resource}, and was told ${told}`);
   }
@@ -41,8 +42,9 @@ export function checkUnexceeded({ name }: Operation, journal: Journal, { statuse
   }
 }
 
-/** Whether a bucket is a total over several resources of a request: one of them may have passed by it, and another not. */
+/** Whether a bucket is a total, or may be a common parent, of several parts of a request: one of them may have passed by it, and another not. */
 export function isShared({ request }: Operation, bucketId: string): boolean {
   if (request?.also === undefined) return false;
+  if (isOfSeveral(request)) return true;
   return bucketId.endsWith(bucketKey("", TOTAL_RESOURCE).id);
 }

@@ -6,6 +6,9 @@ import { calendar } from "./calendar.ts";
 import { checkAbove, checkBelief, isExpected } from "./checks.ts";
 import { Client, type Surroundings } from "./client.ts";
 import { LONG_MS } from "./connection.ts";
+import { withCorrections } from "./correction-profile.ts";
+import { correct } from "./corrections.ts";
+import { withEnds } from "./ends.ts";
 import { EventLedger } from "./event-ledger.ts";
 import type { Ground } from "./ground.ts";
 import { Journal } from "./journal.ts";
@@ -22,6 +25,7 @@ import {
   STRANGER,
   type StoryName,
   withFloors,
+  withParts,
   withThresholds,
   ZONES,
 } from "./profile.ts";
@@ -71,6 +75,11 @@ export interface SimulationOptions {
   readonly script?: Script;
 }
 
+const HOUR_MS = 3_600_000;
+
+/** By how much clocks run fast or slow, at most. */
+const DRIFT = 0.0002;
+
 const LIVE_MAX = 6;
 const ALONE_TURNS = 100;
 
@@ -114,12 +123,16 @@ class Simulation {
     const isDrawn = script === undefined;
     const slots = isDrawn && opened.holds === true ? withSlots(seed, plain) : plain;
     const told = isDrawn && opened.tells === true ? withThresholds(seed, slots) : slots;
-    const profile = isDrawn && opened.shadows === true ? withShadows(seed, told) : told;
+    const shadowed = isDrawn && opened.shadows === true ? withShadows(seed, told) : told;
+    const profile = isDrawn ? withCorrections(seed, withParts(seed, withEnds(seed, shadowed))) : shadowed;
     const clock = new SimulatedClock(profile.startMs);
     const truth = new Truth(() => clock.now(), opened.countsChanges ? "as made" : "by clocks");
     const mosts = new MostLedger(() => clock.now());
     const thresholds = new ThresholdLedger(journal, calendar);
-    this.#ground = opened.ground({ seed, journal, truth, mosts, thresholds, clock, profile, mutant });
+    // Of clocks that are kept to a store's time, one may not have heard of it yet.
+    const skewMs = profile.skewMs + (opened.correctsClocks ? HOUR_MS : 0);
+    const errorMs = () => 2 * (skewMs + Math.ceil((clock.now() - profile.startMs) * DRIFT)) + 1;
+    this.#ground = opened.ground({ seed, journal, truth, mosts, thresholds, clock, profile, mutant, errorMs });
     this.#spoilClient = mutant?.layer === "client" ? mutant.spoil : SOUND;
     const drawn = () => this.#random;
     this.#around = {
@@ -134,7 +147,8 @@ class Simulation {
       mosts,
       thresholds,
       events: new EventLedger(),
-      disturbances: () => this.#ground.disturbances + truth.changes,
+      errorMs,
+      disturbances: () => this.#ground.disturbances + truth.changes + truth.endsPassed(errorMs()),
     };
   }
 
@@ -238,6 +252,7 @@ class Simulation {
         "wake",
         () => this.#pass(Math.max(0, (clock.nextWakeMs ?? 0) - clock.now())),
       ],
+      [this.#toEndMs === undefined ? 0 : 6, "end", () => this.#end(client())],
       [profile.jumps ? 2 : 0, "jump", () => this.#jump(client())],
       [this.#aborts.size > 0 ? 2 : 0, "abort", () => this.#abort(this.#random.pick([...this.#aborts.keys()]))],
       [profile.crashes ? 1 : 0, "crash", () => this.#crash(client())],
@@ -310,6 +325,20 @@ class Simulation {
   async #catchUp(): Promise<void> {
     for (let turns = 0; turns < 500 && this.#around.scheduler.openDated(); turns++) await this.#settled();
     this.#uncaughtMs = 0;
+  }
+
+  /** Something ends, or is about to; and somebody asks. */
+  async #end(client: Client): Promise<void> {
+    await this.#pass((this.#toEndMs ?? 0) - this.#random.pick([0, 0, 1]));
+    // Its process may have died while time passed.
+    if (client.alive && client.live.size < LIVE_MAX) this.#start(client, ["hold", STORIES.hold]);
+  }
+
+  /** How long it is to the next end, where that is not too long. */
+  get #toEndMs(): number | undefined {
+    const { clock, profile, truth } = this.#around;
+    const endMs = truth.nextEndMs(clock.now());
+    return endMs === undefined || endMs - clock.now() > 8 * profile.momentMs ? undefined : endMs - clock.now();
   }
 
   #jump(client: Client): void {
@@ -451,6 +480,7 @@ const STORIES: Readonly<Record<StoryName, Story>> = {
   prompt: waitAndGiveBack,
   totals: changeTotals,
   plans: changePlans,
+  correct,
 };
 
 /** Stories that have the world for themselves. */

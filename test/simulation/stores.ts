@@ -5,7 +5,7 @@ import { openMemory } from "../../src/adapters/memory/store.ts";
 import { openSqlite } from "../../src/adapters/sqlite/store.ts";
 import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
 import type { Store } from "../../src/ports/store.ts";
-import { NO_TURNS } from "../../src/testing/no-turns.ts";
+import { NO_TURNS } from "../../src/testing/simulated-clock.ts";
 import { calendar } from "./calendar.ts";
 import { conditionalGround } from "./conditional-ground.ts";
 import { type Ground, type GroundContext, groundOn } from "./ground.ts";
@@ -28,6 +28,8 @@ export interface Opened {
   readonly shadows?: boolean;
   /** Whether its limits may be on how many are at once. */
   readonly holds?: boolean;
+  /** Whether its clients' clocks may be kept to its time, and be off by up to an hour before. */
+  readonly correctsClocks?: boolean;
   close(): void | Promise<void>;
 }
 
@@ -48,7 +50,7 @@ export function openFor(kind: StoreKind, seed: number): Opened {
       return openFile(seed);
     case "conditional":
       // An item has one zone for all its limits, also for those that are only remembered.
-      return { ground: conditionalGround, oneZone: true, ...BEYOND_RATES, close: () => {} };
+      return { ground: conditionalGround, oneZone: true, correctsClocks: true, ...BEYOND_RATES, close: () => {} };
     case "straight":
       return { ground: straightGround, countsChanges: true, ...BEYOND_RATES, close: () => {} };
   }

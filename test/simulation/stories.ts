@@ -1,9 +1,9 @@
 import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
-import type { Tokens } from "../../src/domain/charge/amounts.ts";
-import { measureIn, measuresOf } from "../../src/domain/charge/measures.ts";
+import type { AlsoPart } from "../../src/domain/charge/amounts.ts";
+import { measureIn, measuresOf, type Tokens } from "../../src/domain/charge/amounts.ts";
 import { Limit, TOKENS_MAX } from "../../src/domain/limits/limit.ts";
 import { ValidationError } from "../../src/domain/names/errors.ts";
-import type { Outcome } from "../../src/engine/acquire/outcome.ts";
+import type { Outcome } from "../../src/engine/acquire/acquiring.ts";
 import type { PolicyScope } from "../../src/engine/acquire/policies.ts";
 import type { AcquireRequest } from "../../src/engine/acquire/request.ts";
 import type { Lease } from "../../src/engine/lease/lease.ts";
@@ -11,7 +11,16 @@ import type { Refusal } from "../../src/engine/refusal/refusal.ts";
 import type { Claim } from "../../src/ports/bucket-store.ts";
 import type { SeededRandom } from "../../src/testing/random.ts";
 import { capacityMost } from "../kit/model-terms.ts";
-import { checkClosed, checkGranted, checkNamed, checkNever, checkRejected, checkUntouched } from "./checks.ts";
+import {
+  checkClosed,
+  checkEnd,
+  checkGranted,
+  checkNamed,
+  checkNever,
+  checkRejected,
+  checkUntouched,
+} from "./checks.ts";
+import { drawEnd, drawPart } from "./ends.ts";
 import { settleWithTotals, work, workStep } from "./lease-work.ts";
 import { drawOptions, drawPlan, withTotals } from "./level-stories.ts";
 import type { Operation } from "./operation.ts";
@@ -19,6 +28,7 @@ import { drawLimits, LIMIT_NAMES, type Profile } from "./profile.ts";
 import { BodyFailed, type Scene, type Story } from "./scene.ts";
 import { drawHoldMs } from "./slot-profile.ts";
 import { isForgotten } from "./slot-work.ts";
+import type { Readings } from "./truth.ts";
 
 /** Takes, works, and closes the lease in one of the ways there are. */
 export const holdLease: Story = (scene) => holdLeaseWhile(scene, () => Promise.resolve());
@@ -135,6 +145,7 @@ export const askAgain: Story = async (scene) => {
   // What a process has seen of an item, it remembers: then it was told of how things stood before.
   const isRemembered = client.protocol !== undefined && operation.itemCalls === callsBefore;
   checkNever(scene, first);
+  checkEnd(scene, first);
   // Seldom longer: the whole world waits with it.
   if (first.retryAfterMs > (random.chance(0.2) ? 100_000_000 : 7_200_000)) return;
   const dueMs = client.clock.now() + first.retryAfterMs;
@@ -212,19 +223,22 @@ async function askOnceMore({ client }: Scene, request: AcquireRequest): Promise<
 const REMEMBERED_MS = 1_010;
 
 /** Changes limits at one of the four levels, or takes them away. */
-export const changeLimits: Story = async ({ client: { limiter }, random, around: { profile, truth, journal } }) => {
+export const changeLimits: Story = async ({ client, random, around }) => {
+  const { limiter } = client;
+  const { profile, truth, journal } = around;
   const limits = drawLimits(random, profile);
   if (truth.hadBefore(limits)) journal.count("limits that come back");
   const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const at = random.chance(0.5) ? { resource } : {};
-  const how = drawOptions(random, profile);
+  const how = { ...drawOptions(random, profile), ...drawEnd(random, client, around) };
+  const part = drawPart(random, profile);
   await random.weighted<() => Promise<unknown>>([
     [3, () => limiter.setSystemDefaults(limits, how)],
     [3, () => limiter.setResourceDefaults(resource, limits, how)],
     [3, () => limiter.setLimits(entityId, limits, { ...at, ...how })],
-    [1, () => limiter.deleteResourceDefaults(resource)],
-    [2, () => limiter.deleteLimits(entityId, at)],
+    [1, () => limiter.deleteResourceDefaults(resource, part)],
+    [2, () => limiter.deleteLimits(entityId, { ...at, ...part })],
   ])();
 };
 
@@ -247,7 +261,9 @@ export const changeEntities: Story = async ({ client: { limiter }, random, aroun
 };
 
 /** Changes who is let through, and who is charged. */
-export const changePolicies: Story = async ({ client: { limiter }, random, around: { profile, truth } }) => {
+export const changePolicies: Story = async ({ client, random, around }) => {
+  const { limiter } = client;
+  const { profile, truth } = around;
   const entityId = random.pick(profile.entities);
   const resource = random.pick(profile.resources);
   const where = random.weighted<PolicyScope>([
@@ -257,7 +273,8 @@ export const changePolicies: Story = async ({ client: { limiter }, random, aroun
   ]);
   const switches = (access: Parameters<typeof limiter.setAccess>[1]) => async () => {
     const told = truth.switching(where);
-    await limiter.setAccess(where, access);
+    const { untilMs } = drawEnd(random, client, around);
+    await limiter.setAccess(where, access, access === "inherit" || untilMs === undefined ? {} : { untilMs });
     told();
   };
   await random.weighted<() => Promise<unknown>>([
@@ -332,6 +349,7 @@ async function granted(scene: Scene, request: AcquireRequest): Promise<Lease | u
       if (request.wait === undefined && scene.operation.asked > 0) {
         checkNamed(scene, outcome);
         checkNever(scene, outcome);
+        checkEnd(scene, outcome);
       }
       return undefined;
     }
@@ -354,15 +372,22 @@ function mayBeHeard({ client }: Scene, outcome: Outcome): boolean {
 }
 
 /** Tells, later, whether something that is asked for has been disabled all the time, for somebody who hears of it. */
-function watchDisabled({ client, around: { truth } }: Scene, request: AcquireRequest): () => boolean {
+function watchDisabled({ client, around: { truth, errorMs } }: Scene, request: AcquireRequest): () => boolean {
   const { changes } = truth;
+  const ends = truth.endsPassed(errorMs());
   // On conditional writes who was told that the switch counts may rely on it, in every process.
   const isOff = () =>
     client.hidden
       ? client.protocol !== undefined && truth.isToldOff(request)
-      : truth.disables(request, Number.POSITIVE_INFINITY);
+      : truth.disables(request, Number.POSITIVE_INFINITY, readingOf(client));
   const wasOff = isOff();
-  return () => wasOff && isOff() && truth.changes === changes;
+  return () => wasOff && isOff() && truth.changes === changes && truth.endsPassed(errorMs()) === ends;
+}
+
+/** What its clock shows. */
+export function readingOf({ clock }: Scene["client"]): Readings {
+  const nowMs = clock.now();
+  return { fromMs: nowMs, toMs: nowMs };
 }
 
 export function drawRequest({ client, random, around, signal }: Scene, options = { wait: true }): AcquireRequest {
@@ -377,13 +402,27 @@ export function drawRequest({ client, random, around, signal }: Scene, options =
     return drawMeasured(random, known, truth.chain(entityId, name), profile);
   };
   const also = others.map((name) => [name, drawn(truth.limitsOf(entityId, name), name) ?? {}] as const);
+  const ofSeveral = (): AlsoPart[] => [
+    ...also.map(([name, tokens]) => ({ resource: name, consume: tokens })),
+    ...profile.entities.flatMap((id) => {
+      if (id === entityId || !random.chance(0.4)) return [];
+      const name = random.pick(profile.resources);
+      const known = truth.limitsOf(id, name);
+      const isMeasured = profile.measures !== undefined || profile.levels !== undefined;
+      const tokens = isMeasured
+        ? drawMeasured(random, known, truth.chain(id, name), profile)
+        : drawConsume(random, known, profile);
+      return [{ entityId: id, resource: name, ...(tokens === undefined ? {} : { consume: tokens }) }];
+    }),
+  ];
   const consume = drawn(limits, resource);
+  const isOfSeveral = profile.parts !== undefined && given === undefined && random.chance(profile.parts);
   return {
     entityId,
     resource,
     ...(consume === undefined ? {} : { consume }),
     ...(given === undefined ? {} : { limits: given }),
-    ...(also.length === 0 ? {} : { also: Object.fromEntries(also) }),
+    ...(isOfSeveral ? { also: ofSeveral() } : also.length === 0 ? {} : { also: Object.fromEntries(also) }),
     ...(options.wait && !client.direct && random.chance(0.15) ? { wait: { maxMs: random.integer(0, 20_000) } } : {}),
     ...(random.chance(0.2) ? { atomic: true } : {}),
     ...(profile.floors !== undefined && random.chance(profile.floors) ? { leavePercent: drawLeave(random) } : {}),

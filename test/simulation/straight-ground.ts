@@ -2,8 +2,11 @@ import type { BucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import type { BatchStore } from "../../src/ports/batch-store.ts";
 import type { BucketStore, MaybePromise } from "../../src/ports/bucket-store.ts";
 import type { Store } from "../../src/ports/store.ts";
+import { configOn } from "../../src/records/config.ts";
+import { recordParts, ScopedRecords } from "../../src/records/scoped-records.ts";
+import { SeenGenerations } from "../../src/records/seen-changes.ts";
 import { BucketSweep } from "../../src/straight/sweep.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { type StraightSite, straightWorld } from "../kit/straight-whole.ts";
 import { type Copies, faultyBatches } from "../straight/faulty-batches.ts";
@@ -67,6 +70,7 @@ export function straightGroundOn(world: BatchWorld, context: GroundContext): Gro
       rate = 0;
     });
   });
+  const recorded = recordParts(world.records, new SeenGenerations());
   const sweepAt = (nowMs: number) => {
     const store = overriding<BatchStore>(world.batches, {
       forget: async (namespaceId, idle) => {
@@ -81,7 +85,8 @@ export function straightGroundOn(world: BatchWorld, context: GroundContext): Gro
         return count;
       },
     });
-    return new BucketSweep(store, calendar, true).toEnd("default", nowMs);
+    const configOf = (namespaceId: string) => configOn(new ScopedRecords(recorded, namespaceId));
+    return new BucketSweep(store, calendar, true, configOf).toEnd("default", nowMs);
   };
   let sweeps = 0;
   return {
@@ -136,6 +141,7 @@ function oneByOne(connector: Connector): Connector {
               take: (...args) => inTurn(() => buckets.take(...args)),
               debit: (...args) => inTurn(() => buckets.debit(...args)),
               credit: (...args) => inTurn(() => buckets.credit(...args)),
+              refund: (...args) => inTurn(() => buckets.refund(...args)),
             }),
           };
         },

@@ -1,8 +1,8 @@
 import { type BucketKey, bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../../src/domain/bucket/bucket-state.ts";
 import type { Amount } from "../../src/domain/charge/amounts.ts";
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
 import { kindOf, rulesOf } from "../../src/domain/limits/kinds/table.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
 import type { ThresholdEvent } from "../../src/ports/events.ts";
 import type { Journal } from "./journal.ts";
 import { shownKey } from "./operation.ts";

@@ -1,5 +1,5 @@
 import type { LimitState } from "../../src/domain/bucket/bucket-state.ts";
-import { markIn, markText, periodOf } from "../../src/domain/bucket/mark-words.ts";
+import { markIn, markText, periodOf } from "../../src/domain/bucket/mark-keeper.ts";
 import type { Crossed } from "../../src/domain/limits/thresholds.ts";
 import type { TakeReply } from "../../src/ports/bucket-store.ts";
 import type { Item, ItemKey, ItemStore, ItemWrite } from "../../src/ports/item-store.ts";

@@ -1,14 +1,18 @@
+import type { AlsoPart } from "../../src/domain/charge/amounts.ts";
 import { type Limit, TOKENS_MAX } from "../../src/domain/limits/limit.ts";
 import type { AcquireRequest } from "../../src/engine/acquire/request.ts";
+import type { CorrectionRequest } from "../../src/engine/acquire/without-lease.ts";
 import { capacityMost } from "../kit/model-terms.ts";
+import type { CorrectionUse, SentCorrection } from "./correction-checks.ts";
 import type { Version } from "./truth-levels.ts";
 
 // What a request is charged, worked out once more from the sentences of docs/promise.md.
 
-/** What a request asks of one resource. */
+/** What a request asks of one entity on one resource. */
 export interface Part {
+  readonly entityId: string;
   readonly resource: string;
-  /** One of `also`: its request is the one that the first counts. */
+  /** Another part of the same entity comes before it: its request is the one that that one counts. */
   readonly isFurther: boolean;
   /** By measure, the request itself included. */
   readonly asked: readonly (readonly [measure: string, tokens: number])[];
@@ -32,17 +36,77 @@ export interface Due extends Asked {
   readonly bypass: boolean;
 }
 
-export function partsOf({ resource, consume, limits: given, also = {}, leavePercent = 0 }: AcquireRequest): Part[] {
+export function partsOf(request: AcquireRequest): Part[] {
+  const { entityId, resource, consume, limits: given, also = {}, leavePercent = 0 } = request;
   // A request counts as one, unless it says otherwise.
   const asked = (tokens: object) => {
     const named = Object.entries(tokens as Record<string, number>);
     return "requests" in tokens ? named : [...named, ["requests", 1] as const];
   };
-  const further = Object.entries(also).map(([name, tokens]) => ({ resource: name, asked: asked(tokens) }));
-  return [
-    { resource, isFurther: false, asked: asked(consume ?? {}), given, leavePercent },
-    ...further.map((part) => ({ ...part, isFurther: true, given: undefined, leavePercent })),
+  const further = Array.isArray(also)
+    ? (also as readonly AlsoPart[])
+    : Object.entries(also).map(([name, tokens]) => ({ entityId, resource: name, consume: tokens }));
+  const parts = [
+    { entityId, resource, consume, given },
+    ...further.map((part) => ({ entityId, ...part, given: undefined })),
   ];
+  return parts.map((part, i) => ({
+    entityId: part.entityId,
+    resource: part.resource,
+    isFurther: parts.slice(0, i).some((before) => before.entityId === part.entityId),
+    asked: asked(part.consume ?? {}),
+    given: part.given,
+    leavePercent,
+  }));
+}
+
+/** The parts of what is charged or given back without a lease: it is no request, unless it says so. */
+export function correctionParts({ amounts, also, ...of }: CorrectionRequest): Part[] {
+  const { idempotencyKey: _, keyOwner: __, ...place } = of;
+  const unasked = (tokens: AlsoPart["consume"]) => ({ requests: 0, ...tokens });
+  const others = Array.isArray(also)
+    ? (also as readonly AlsoPart[]).map((part) => ({ ...part, consume: unasked(part.consume) }))
+    : Object.fromEntries(Object.entries(also ?? {}).map(([resource, tokens]) => [resource, unasked(tokens)]));
+  return partsOf({ ...place, consume: unasked(amounts), also: others });
+}
+
+/** Whether exactly what is due was sent. No slots are charged or given back so, nor is anything given back that was let through by a bypass. */
+export function isCorrected(due: readonly Due[], sent: readonly SentCorrection[], use: CorrectionUse): boolean {
+  const places = new Map<string, { take: Map<string, number>; readonly all: Due[] }>();
+  for (const one of due) {
+    const { entityId, resource, limits, bypass } = one;
+    if (bypass && use === "giveBack") continue;
+    const isSlots = (name: string) => limits.some((limit) => limit.name === name && limit.holdMs !== undefined);
+    const id = `${entityId}\n${resource}`;
+    const place = places.get(id) ?? { take: new Map<string, number>(), all: [] };
+    for (const [limit, tokens] of one.take) {
+      if (!isSlots(limit)) place.take.set(limit, (place.take.get(limit) ?? 0) + tokens * 1000);
+    }
+    place.all.push(one);
+    places.set(id, place);
+  }
+  const asked = [...places].filter(([, { take }]) => [...take.values()].some((milli) => milli > 0));
+  return (
+    asked.length === sent.length &&
+    asked.every(([id, { take, all }]) => {
+      const one = sent.find(({ bucket }) => `${bucket.entityId}\n${bucket.resource}` === id);
+      const isAlike = all.some(
+        ({ limits, bypass }) => one?.bypass === bypass && JSON.stringify(limits) === JSON.stringify(one.limits),
+      );
+      return isAlike && isSameSum(take, one?.amounts ?? []);
+    })
+  );
+}
+
+function isSameSum(take: ReadonlyMap<string, number>, amounts: SentCorrection["amounts"]): boolean {
+  const due = [...take].filter(([, milli]) => milli > 0);
+  const sent = amounts.filter(({ milli }) => milli > 0);
+  return due.length === sent.length && sent.every(({ limit, milli }) => take.get(limit) === milli);
+}
+
+/** Whether a request is for more entities than one: then its claims come in an order of their own. */
+export function isOfSeveral({ entityId, also = {} }: AcquireRequest): boolean {
+  return Array.isArray(also) && also.some((part: AlsoPart) => (part.entityId ?? entityId) !== entityId);
 }
 
 /**
@@ -114,11 +178,17 @@ export function isAbove(parts: readonly Part[], part: Part, version: Version, is
   if (version.access === "bypass") return false;
   const { onResource, totals } = version;
   const together = askedTogether(parts);
+  // A parent that several entities have is asked for the sum of what they ask on its resource.
+  const here = parts.filter(({ resource, entityId }) => resource === part.resource && entityId !== part.entityId);
+  const asked =
+    isParent || here.length > 0 ? summed([...part.asked, ...here.flatMap((one) => [...one.asked])]) : part.asked;
   const own = isParent ? onResource.forEveryone : (part.given ?? onResource.limits);
   const over = isParent ? totals.forEveryone : totals.limits;
   const { leavePercent } = part;
-  const isTooMuch = isMore(part.asked, own, leavePercent) || isMore(together, over, leavePercent);
-  return isTooMuch || beyondAmounts(parts).some((one) => countsIn(over, one));
+  const isTooMuch = isMore(asked, own, leavePercent) || isMore(together, over, leavePercent);
+  return (
+    isTooMuch || beyondAmounts(parts).some((one) => countsIn(over, one) || (here.length > 0 && countsIn(own, one)))
+  );
 }
 
 /** Whether something is taken of slots that a hard limit gives for a shorter time than they are to be held. */

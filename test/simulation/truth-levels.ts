@@ -17,6 +17,8 @@ export interface Said extends SaidLimits {
   readonly fromMs: number;
   /** How many changes of anything were made before it. */
   readonly rank: number;
+  /** It was said by nobody: limits with an end were over. */
+  readonly isEnd?: true;
 }
 
 /** Before all changes that are known. */
@@ -26,6 +28,28 @@ export const ALWAYS = { fromMs: 0, rank: 0 };
 export interface Scoped extends SaidLimits {
   readonly access: Access | undefined;
   readonly cascade: boolean | undefined;
+  /** Limits in their place until an instant, which may be over. */
+  readonly override?: (SaidLimits & { readonly untilMs: number }) | undefined;
+  /** Access in its place until an instant, which may be over. */
+  readonly accessOverride?: { readonly access: Access; readonly untilMs: number } | undefined;
+}
+
+/** What a scope says by a clock that shows an instant. */
+export function saidAt({ override, accessOverride, ...base }: Scoped, atMs: number): Scoped {
+  const { limits, inherit, isForCallers } = override !== undefined && atMs < override.untilMs ? override : base;
+  const access = accessOverride !== undefined && atMs < accessOverride.untilMs ? accessOverride.access : base.access;
+  return { ...base, limits, inherit, isForCallers, access };
+}
+
+/** The instants at which something ends of what concerns an entity on a resource, the first one first. */
+export function endsIn(then: Snapshot, entityId: string, resource: string): readonly number[] {
+  const planId = then.entities.get(entityId)?.planId;
+  const scopes = [...limitScopes(entityId, resource, planId), ...totalScopes(entityId, planId)];
+  const ends = [...scopes, ...accessScopes(entityId, resource)].flatMap((scope) => {
+    const { override, accessOverride } = then.configs.get(keyOf(scope)) ?? NOTHING_SAID;
+    return [override?.untilMs ?? [], accessOverride?.untilMs ?? []].flat();
+  });
+  return [...new Set(ends)].sort((a, b) => a - b);
 }
 
 /** The plan that an entity has from an instant on. */
@@ -40,6 +64,8 @@ export interface Since {
   readonly fromMs: number;
   readonly number: number;
   readonly limits: readonly Limit[];
+  /** It came by itself: limits with an end were over. */
+  readonly isEnd?: true;
 }
 
 /** Configuration as it was for a while. */
@@ -87,15 +113,19 @@ export interface Version {
   readonly next: string | undefined;
 }
 
-export function resolved(then: Snapshot, entityId: string, resource: string): Version {
+/** How a level stands by a clock that shows an instant. */
+export function resolved(then: Snapshot, entityId: string, resource: string, atMs: number): Version {
   const entity = then.entities.get(entityId);
   const limits: ScopesWith = (planId) => limitScopes(entityId, resource, planId);
-  const said = accessScopes(entityId, resource).map((scope) => then.configs.get(keyOf(scope)) ?? NOTHING_SAID);
+  const said = accessScopes(entityId, resource).map((scope) =>
+    saidAt(then.configs.get(keyOf(scope)) ?? NOTHING_SAID, atMs),
+  );
+  const place = { entityId, resource, atMs };
   const cascade = said.find((one) => one.cascade !== undefined)?.cascade ?? entity?.cascade;
   return {
     // Over all resources there are only totals.
-    onResource: mergedIn(then, { entityId, resource }, (planId) => (resource === "*" ? [] : limits(planId))),
-    totals: mergedIn(then, { entityId, resource }, (planId) => totalScopes(entityId, planId)),
+    onResource: mergedIn(then, place, (planId) => (resource === "*" ? [] : limits(planId))),
+    totals: mergedIn(then, place, (planId) => totalScopes(entityId, planId)),
     access: said.find(({ access }) => access !== undefined)?.access ?? "enforce",
     accessAbove: said.slice(0, 2).find(({ access }) => access !== undefined)?.access ?? "enforce",
     planId: entity?.planId,
@@ -141,12 +171,14 @@ type ScopesWith = (planId: string | undefined) => readonly ConfigScope[];
 interface Place {
   readonly entityId: string;
   readonly resource: string;
+  /** The instant that its clock shows. */
+  readonly atMs: number;
 }
 
 function mergedIn(then: Snapshot, place: Place, scopesWith: ScopesWith): Merged {
-  const { entityId } = place;
+  const { entityId, atMs } = place;
   const scopes = scopesWith(then.entities.get(entityId)?.planId);
-  const now = added(scopes, (scope) => then.configs.get(keyOf(scope)) ?? NOTHING_SAID);
+  const now = added(scopes, (scope) => saidAt(then.configs.get(keyOf(scope)) ?? NOTHING_SAID, atMs));
   return {
     ...now,
     // Seldom asked for, and the most to work out.
@@ -188,41 +220,98 @@ function zonesOf(limits: readonly Limit[]): ReadonlySet<string> {
 
 /**
  * At which instants what applies became something else, and what. Each scope counts for the time in which it applied: those of a
- * plan while the entity had it, also of one that was deleted since.
+ * plan while the entity had it, also of one that was deleted since. An end counts once the clock shows it.
  */
-function changesIn(then: Snapshot, { entityId, resource }: Place, scopesWith: ScopesWith): readonly Since[] {
+function changesIn(then: Snapshot, { entityId, resource, atMs }: Place, scopesWith: ScopesWith): readonly Since[] {
   const planId = then.entities.get(entityId)?.planId;
   const stints = then.stints.get(entityId) ?? [{ ...ALWAYS, planId }];
-  const scopes = stints.flatMap((stint) => [
-    ...limitScopes(entityId, resource, stint.planId),
-    ...totalScopes(entityId, stint.planId),
-  ]);
-  const spoken = scopes.flatMap((scope) => then.said.get(keyOf(scope)) ?? []);
-  const placeOf = ({ fromMs, rank }: { readonly fromMs: number; readonly rank: number }) =>
-    then.order === "as made" ? rank : fromMs;
-  const all = [...spoken, ...stints].filter(({ fromMs }) => fromMs > 0);
+  const leftMs = (stints.at(-1) as Stint).fromMs;
+  const saidBy = (stint: Stint, scope: ConfigScope) => {
+    const known = then.said.get(keyOf(scope)) ?? [];
+    // What ended in a plan after the entity had left it concerns it no more.
+    if ("planId" in scope && stint !== stints.at(-1)) return endsAhead(known, leftMs - 1) ? known.slice(0, -1) : known;
+    const { override } = then.configs.get(keyOf(scope)) ?? NOTHING_SAID;
+    return override !== undefined && atMs < override.untilMs && endsAhead(known, atMs) ? known.slice(0, -1) : known;
+  };
+  const spoken = stints.flatMap((stint) =>
+    [...limitScopes(entityId, resource, stint.planId), ...totalScopes(entityId, stint.planId)].map((scope) =>
+      saidBy(stint, scope),
+    ),
+  );
+  const placeOf = placesIn([...spoken, stints], then.order);
+  const all = [...spoken.flat(), ...stints].filter(({ fromMs }) => fromMs > 0);
   const limitsAt = (place: number): readonly Limit[] => {
     const stint = stints.findLast((one) => placeOf(one) <= place) as Stint;
     const saidThen = (scope: ConfigScope) => {
-      const key = keyOf(scope);
-      const known = then.said.get(key)?.findLast((one) => placeOf(one) <= place);
-      return known ?? then.configs.get(key) ?? NOTHING_SAID;
+      const known = saidBy(stint, scope).findLast((one) => placeOf(one) <= place);
+      return known ?? saidAt(then.configs.get(keyOf(scope)) ?? NOTHING_SAID, atMs);
     };
     return added(scopesWith(stint.planId), saidThen).limits;
   };
   const places = [...new Set(all.map(placeOf))].toSorted((a, b) => a - b);
+  /** An end comes, or was taken out: somebody may have gone through it, and hears of every change after it. */
+  const knowsEnds = spoken.some((known) =>
+    known.some((one, i) => isEnd(one) || (known[i - 1] !== undefined && saysSame(one, known[i - 1] as Said))),
+  );
   const changes: Since[] = [];
   for (const [i, place] of places.entries()) {
     const limits = limitsAt(place);
-    if (JSON.stringify(limits) === JSON.stringify(limitsAt(places[i - 1] ?? 0))) continue;
     const at = all.filter((one) => placeOf(one) === place);
+    const isSame = JSON.stringify(limits) === JSON.stringify(limitsAt(places[i - 1] ?? 0));
+    if (isSame && (at.some(isEnd) || !knowsEnds)) continue;
     // A change that was made later does not count earlier, whatever the clock of its maker showed.
     const fromMs = Math.max(changes.at(-1)?.fromMs ?? 0, ...at.map((one) => one.fromMs));
-    // Where changes are not counted, those of one instant are: whoever has met one of them has not met the next.
-    const number = then.order === "as made" ? place : place * 64 + new Set(at).size - 1;
-    changes.push({ fromMs, number, limits });
+    // Where changes are not counted, those of one instant are: whoever has met one of them has not met the next. Ends are one.
+    const made = new Set(at.filter((one) => !isEnd(one))).size;
+    const ends = at.some(isEnd) ? 1 : 0;
+    const number = then.order === "as made" ? place : place * 64 + made + ends - 1;
+    changes.push({ fromMs, number, limits, ...(ends > 0 ? { isEnd: true } : {}) });
   }
   return changes;
+}
+
+function saysSame(one: SaidLimits, other: SaidLimits): boolean {
+  const saidBy = ({ limits, inherit, isForCallers }: SaidLimits) => JSON.stringify([limits, inherit, isForCallers]);
+  return saidBy(one) === saidBy(other);
+}
+
+/** Of a scope or of plans: what was said, or was had, one after the other. */
+type Spoken = readonly (Said | Stint)[];
+
+/**
+ * Where each has its place among all: by its instant, or by how many changes were made before it. An end comes after the last change before
+ * its instant, and after the one that it ends; several that come after the same change go by their instants.
+ */
+function placesIn(lists: readonly Spoken[], order: Snapshot["order"]): (one: Said | Stint) => number {
+  if (order === "by clocks") return ({ fromMs }) => fromMs;
+  const made = lists.flat().filter((one) => one.fromMs > 0 && !isEnd(one));
+  const begunBy = new Map<number, number>();
+  for (const list of lists) {
+    for (const [i, one] of list.entries()) {
+      if (isEnd(one)) begunBy.set(one.fromMs, Math.max(begunBy.get(one.fromMs) ?? 0, list[i - 1]?.rank ?? 0));
+    }
+  }
+  const places = new Map<number, number>();
+  const behind = new Map<number, number>();
+  for (const [atMs, rank] of [...begunBy].toSorted(([a], [b]) => a - b)) {
+    const last = Math.max(0, ...made.filter((one) => one.fromMs < atMs || one.rank <= rank).map((one) => one.rank));
+    // Of what is no longer kept, nobody knows which change came last.
+    const first = Math.min(...made.map((one) => one.rank)) - 1;
+    const after = last > 0 || made.length === 0 ? last : first;
+    behind.set(after, (behind.get(after) ?? 0) + 1);
+    places.set(atMs, after + (behind.get(after) ?? 0) / 1024);
+  }
+  return (one) => (isEnd(one) ? (places.get(one.fromMs) ?? 0) : one.rank);
+}
+
+function isEnd(one: Said | Stint): boolean {
+  return "isEnd" in one && one.isEnd === true;
+}
+
+/** Whether the last thing that was said is an end that comes after an instant. */
+export function endsAhead(known: readonly Said[], atMs: number): boolean {
+  const last = known.at(-1);
+  return last?.isEnd === true && last.fromMs > atMs;
 }
 
 /** None of the parts can contain a newline; "" stands for "any", and an asterisk for "all together". */

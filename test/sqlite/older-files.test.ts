@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
-import { MIGRATIONS } from "../../src/adapters/sqlite/migrations.ts";
+import { MIGRATIONS } from "../../src/adapters/sqlite/open-connection.ts";
 import { Limit } from "../../src/domain/limits/limit.ts";
 import { NOON, openOn, tempFile } from "./temp-store.ts";
 

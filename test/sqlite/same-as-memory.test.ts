@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { openMemory } from "../../src/adapters/memory/store.ts";
 import { PLAIN_TICKET, type Ticket } from "../../src/domain/bucket/give-back.ts";
 import { HOUR_MS, type UsageWindow } from "../../src/domain/charge/usage.ts";
 import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
 import { type Limit, limitMakers } from "../../src/domain/limits/limit.ts";
 import type { ScopedStore } from "../../src/ports/store.ts";
-import { NO_TURNS } from "../../src/testing/no-turns.ts";
+import { NO_TURNS } from "../../src/testing/simulated-clock.ts";
 import { atDepth, firstSeed } from "../depth.ts";
+import { fc } from "../properties.ts";
 import { amounts, calendar, claim, context, held, NOON, openOn, tempFile } from "./temp-store.ts";
 
 const Kinds = limitMakers(calendar);

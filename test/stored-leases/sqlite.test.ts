@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { type TestContext, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { Connection } from "../../src/adapters/sqlite/connection.ts";
-import { MIGRATIONS } from "../../src/adapters/sqlite/migrations.ts";
+import { MIGRATIONS } from "../../src/adapters/sqlite/open-connection.ts";
 import { RateLimiter } from "../../src/entry/index.ts";
 import { StoredLeases } from "../../src/leases/stored-leases.ts";
 import { SimulatedClock } from "../../src/testing/simulated-clock.ts";

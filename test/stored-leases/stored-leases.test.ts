@@ -12,7 +12,7 @@ import {
   ValidationError,
   VersionError,
 } from "../../src/entry/index.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { EVERY_STORE } from "../limiter/every-store.ts";
 import { DAY_MS, FULL, key1, openStoredLeases, openWorld, T0, taking } from "./kit.ts";
 
@@ -199,7 +199,9 @@ for (const [name, openStore] of EVERY_STORE) {
       assert.deepEqual([settled.status, settled.consumed], ["settled", { rpm: 1, tpm: 730 }]);
       assert.equal(settled.limits.find(({ limit }) => limit === "tpm")?.available, 5_270);
       assert.deepEqual(await left(), { ...FULL, "key-1.rpm": 59, "key-1.tpm": 5_270, "proj-1.tpm": 8_270 });
-      assert.deepEqual(await storedLeases.settle(more, { consumed: { tpm: 730 }, also: {} }), settled);
+      for (const also of [{}, []]) {
+        assert.deepEqual(await storedLeases.settle(more, { consumed: { tpm: 730 }, also }), settled);
+      }
       assert.equal((await left())["key-1.tpm"], 5_270, "charged once");
       for (const other of [{}, { consumed: { tpm: 731 } }, { consumed: { tpm: 730, rpm: 1 } }]) {
         await assert.rejects(storedLeases.settle(more, other), isCode("lease_closed", 409));

@@ -22,7 +22,8 @@ export async function madeAnew(store: BatchStore, [first, second]: readonly [Buc
     return reply === "stale" ? reply : reply[0]?.kind;
   };
   assert.equal(await take(first, 1, T0), "taken");
-  assert.equal(await new BucketSweep(store, calendar, true).toEnd("default", T0 + 3 * HOUR_MS), 1);
+  const config = { generation: () => 1, resolve: () => assert.fail("The bucket has met every change.") };
+  assert.equal(await new BucketSweep(store, calendar, true, () => config).toEnd("default", T0 + 3 * HOUR_MS), 1);
   assert.equal(await take(second, 10, T0 + 4 * HOUR_MS), "taken");
   assert.equal(await take(first, 1, T0 + 4 * HOUR_MS), "short");
 }

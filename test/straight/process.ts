@@ -1,7 +1,7 @@
-import { systemDigest } from "../../src/adapters/system/digest.ts";
+import { systemDigest } from "../../src/adapters/system/random.ts";
 import { FILE_RETENTION } from "../../src/domain/config/retention.ts";
-import type { Calendar } from "../../src/domain/limits/calendar.ts";
-import { leaseForm } from "../../src/leases/draft-form.ts";
+import type { Calendar } from "../../src/domain/limits/schedule.ts";
+import { leaseForm } from "../../src/leases/record-of.ts";
 import type { BatchStore } from "../../src/ports/batch-store.ts";
 import type { Store } from "../../src/ports/store.ts";
 import type { Clock, Turns } from "../../src/ports/system.ts";

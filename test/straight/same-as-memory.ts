@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { openMemory } from "../../src/adapters/memory/store.ts";
 import { createCalendar } from "../../src/adapters/system/calendar.ts";
-import { systemDigest } from "../../src/adapters/system/digest.ts";
-import { systemTurns } from "../../src/adapters/system/turns.ts";
+import { systemTurns } from "../../src/adapters/system/clock.ts";
+import { systemDigest } from "../../src/adapters/system/random.ts";
 import { bucketKey } from "../../src/domain/bucket/bucket-key.ts";
 import {
   acrossBoundaries,
@@ -45,6 +45,8 @@ export function bucketsOn(
     readonly coalesce: boolean;
     readonly onAnswer?: LaneParts["onAnswer"];
     readonly clock?: LaneParts["clock"];
+    /** Called when stored configuration is read, of which there is none. */
+    readonly onRead?: (() => void) | undefined;
   },
 ): BucketStore {
   const takes = new StraightTakes({
@@ -61,11 +63,14 @@ export function bucketsOn(
     onAnswer: options.onAnswer ?? (() => {}),
     requireOpen: () => {},
   });
-  return takes.bucketsOf(
-    "default",
-    () => 1,
-    () => Promise.reject(new Error("Nothing is stored.")),
-  );
+  return takes.bucketsOf("default", {
+    generation: () => 1,
+    isUnchanged: () => false,
+    resolve: () => {
+      options.onRead?.();
+      return Promise.reject(new Error("Nothing is stored."));
+    },
+  });
 }
 
 export const realWaiting = {

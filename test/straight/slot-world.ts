@@ -8,7 +8,7 @@ import { Limit } from "../../src/domain/limits/limit.ts";
 import type { Batch, BatchReply, BatchStore } from "../../src/ports/batch-store.ts";
 import type { BucketStore, Claim } from "../../src/ports/bucket-store.ts";
 import { recordOfRow } from "../../src/straight/row-codec.ts";
-import { overriding } from "../../src/testing/overriding.ts";
+import { overriding } from "../../src/testing/fault-store.ts";
 import { SeededRandom } from "../../src/testing/random.ts";
 import { claim, T0 } from "../kit/contract-kit.ts";
 import { idIn } from "../kit/straight-batch.ts";

@@ -9,9 +9,6 @@ const DECLARED = /^export (?:declare )?(?:abstract )?(?:async )?(?:interface|typ
 const FROM = /^(?:import|export) ([^;"]*?)\s*from "(\.[^"]+)";/gm;
 const DYNAMIC = /\bimport\(\s*(?:\/\*.*?\*\/\s*)?"(\.[^"]+)"\s*\)/g;
 
-/** No file imports them, but the declarations of other files name them: what is exported there is of a type that is inferred. */
-const NAMED_BY_DECLARATIONS: ReadonlySet<string> = new Set(["src/cli/level-commands.ts exports SetLevelOptions"]);
-
 /** What is exported of the files in `src` and imported by none of all files: sentences, one for each. Entries are imported by users. */
 export function unusedExports(files: readonly File[]): readonly string[] {
   const imported = new Map<string, Set<string> | "all">();
@@ -30,8 +27,8 @@ export function unusedExports(files: readonly File[]): readonly string[] {
       const used = imported.get(path) ?? new Set();
       if (used === "all") return [];
       const names = Array.from(text.matchAll(DECLARED), ([, name = ""]) => name);
-      const unused = names.filter((name) => !used.has(name)).map((name) => `${path} exports ${name}`);
-      return unused.filter((one) => !NAMED_BY_DECLARATIONS.has(one)).map((one) => `${one}, which no file imports.`);
+      const unused = names.filter((name) => !used.has(name));
+      return unused.map((name) => `${path} exports ${name}, which no file imports.`);
     });
 }
 

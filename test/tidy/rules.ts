@@ -25,7 +25,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   engine: { folders: ["bucket", "domain", "ports"], packages: [] },
   protocol: { folders: ["bucket", "domain", "ports", "clock"], packages: [] },
   stored: { folders: ["bucket", "domain", "ports"], packages: [] },
-  straight: { folders: ["bucket", "domain", "ports", "stored"], packages: [] },
+  straight: { folders: ["bucket", "domain", "ports", "stored", "records"], packages: [] },
   records: { folders: ["bucket", "domain", "ports", "stored"], packages: [] },
   "adapters/memory": { folders: ["bucket", "domain", "ports", "protocol", "stored", "records"], packages: [] },
   "adapters/sqlite": { folders: ["bucket", "domain", "ports", "protocol", "stored", "records"], packages: ["node:*"] },
@@ -36,6 +36,10 @@ const ROWS: Readonly<Record<string, Row>> = {
   "adapters/postgres": {
     folders: ["bucket", "domain", "ports", "clock", "stored", "straight", "records"],
     packages: ["pg", "node:*"],
+  },
+  "adapters/redis": {
+    folders: ["bucket", "domain", "ports", "clock", "stored", "straight", "records"],
+    packages: ["ioredis", "node:*"],
   },
   "adapters/system": { folders: ["bucket", "domain", "ports", "protocol", "stored"], packages: ["node:*"] },
   aggregator: {
@@ -48,13 +52,27 @@ const ROWS: Readonly<Record<string, Row>> = {
   },
   cdk: { folders: ["domain", "infra", "manifest"], packages: ["aws-cdk-lib*", "constructs", "node:*"] },
   leases: { folders: ["bucket", "domain", "ports", "engine"], packages: [] },
-  manifest: { folders: ["domain", "ports", "engine"], packages: ["*"] },
+  copy: { folders: ["domain", "ports", "engine"], packages: [] },
+  replay: { folders: ["domain", "ports", "engine"], packages: [] },
+  manifest: { folders: ["domain", "ports", "engine", "client"], packages: ["*"] },
   provisioner: {
     folders: ["domain", "ports", "engine", "manifest"],
     packages: ["node:*"],
   },
   migrate: { folders: ["bucket", "domain", "ports", "clock", "protocol", "adapters/dynamodb"], packages: ["node:*"] },
-  server: { folders: ["domain", "ports", "engine", "leases"], packages: ["*"] },
+  edge: { folders: ["domain", "manifest"], packages: ["node:buffer", "node:crypto"] },
+  grpc: { folders: ["edge"], packages: ["node:*"] },
+  server: {
+    folders: ["domain", "ports", "engine", "leases", "manifest", "edge", "grpc", "middleware/client-address.ts"],
+    packages: ["*"],
+  },
+  proxy: {
+    folders: [
+      ...["domain", "ports", "engine", "llm", "manifest"],
+      ...["inflight", "listening", "origin-guard", "tls-files", "tokens"].map((name) => `server/${name}.ts`),
+    ],
+    packages: ["node:*"],
+  },
   // Its types are those of the library; at run time it needs the errors and names of the domain, streams that are tracked, and `fetch`.
   client: { folders: ["domain", "engine/lease/track.ts"], packages: [], types: ["engine", "leases", "ports"] },
   middleware: { folders: ["domain", "ports", "engine"], packages: ["*"] },
@@ -67,9 +85,10 @@ const ROWS: Readonly<Record<string, Row>> = {
     folders: [
       ...["amount-text", "durations", "money-words", "reset-names"].map((name) => `domain/limits/${name}.ts`),
       ...["own-usage", "usage-export"].map((name) => `domain/charge/${name}.ts`),
+      "domain/config/audit.ts",
     ],
     packages: ["preact", "preact/*", "uplot*", "eventsource-parser"],
-    types: ["domain", "engine"],
+    types: ["domain", "server/schemas"],
   },
   local: { folders: ["domain", "entry"], packages: ["node:*"] },
   loadtest: {
@@ -92,11 +111,34 @@ const AMBIENT_FOLDERS = ["adapters/system", "local", "loadtest", "cli", "dashboa
 
 const LINES_MAX = 400;
 
+/** Rooms in which every comment is a sentence with a subject. A room that becomes so is added, and none leaves. */
+const CLEAR_ROOMS = [
+  ...[
+    "aggregator",
+    "bucket",
+    "cdk",
+    "client",
+    "clock",
+    "infra",
+    "llm",
+    "loadtest",
+    "local",
+    "mcp",
+    "middleware",
+    "migrate",
+  ],
+  ...["otel", "protocol", "provisioner", "proxy", "replay", "straight"],
+];
+
+/** A comment that begins with a clause: its subject is the line below it, or nothing. */
+const CLAUSE =
+  /^[ \t]*(?:\/\/|\/?\*\*?) *(Of|What|Whatever|Whoever|Who|Which|How|Whether|As|So|The same|And|Nobody|Somebody) /gm;
+
 /** One sentence for each breach of the rules, in the order of the files. */
 export function violations(files: readonly SourceFile[]): string[] {
   return files.flatMap(({ path, text }) => {
     const scanned = scan(text);
-    const always = [...shapeProblems(path, scanned)];
+    const always = [...shapeProblems(path, scanned), ...commentProblems(path, text)];
     // Tests stand beside their source and may use whatever they need.
     return isTest(path) ? always : [...always, ...sourceProblems(path, scanned), ...sqlProblems(path, text)];
   });
@@ -105,6 +147,14 @@ export function violations(files: readonly SourceFile[]): string[] {
 function* shapeProblems(path: string, { code, lineCount }: Scanned): Iterable<string> {
   if (/\bexport\s+default\b|\bas\s+default\b/.test(code)) yield `${path} has a default export; name it.`;
   if (lineCount > LINES_MAX) yield `${path} has ${lineCount} lines, over ${LINES_MAX}; something in it wants out.`;
+}
+
+function* commentProblems(path: string, text: string): Iterable<string> {
+  if (!CLEAR_ROOMS.includes(folderOf(path))) return;
+  for (const { index, 1: word } of text.matchAll(CLAUSE)) {
+    const line = text.slice(0, index).split("\n").length;
+    yield `${path}:${line} begins a comment with "${word}"; write a sentence with a subject that one can point to.`;
+  }
 }
 
 function* sourceProblems(path: string, scanned: Scanned): Iterable<string> {

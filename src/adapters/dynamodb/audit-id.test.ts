@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AuditEvent } from "../../domain/config/audit.ts";
-import { AuditIds } from "./audit-id.ts";
+import { AuditIds } from "./audit.ts";
 
 const event = (): AuditEvent => ({ eventId: "e", atMs: 5, action: "limits_set", entityId: "a", details: {} });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import { decodeItem, decodeJson, decodeOperation, encodeJson, encodeMembers, encodeOperation } from "./codec.ts";
 
 const members = (text: string) => JSON.parse(`{${text}}`);

@@ -1,6 +1,6 @@
-import { countOfText } from "../../bucket/count.ts";
+import { countOfText } from "../../bucket/integers.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
-import { operatedOfText } from "../../domain/lease/stored-amounts.ts";
+import { operatedOfText } from "../../domain/lease/idempotency.ts";
 import { VersionError } from "../../domain/names/errors.ts";
 import { shown } from "../../domain/names/names.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
@@ -20,7 +20,7 @@ export interface AttributeValue {
 
 export type Attributes = Readonly<Record<string, AttributeValue>>;
 
-/** The JSON text of one value. Throws where it is none that every reader of the table reads exactly. */
+/** The JSON text of one value. Throws for a number that not every reader of the table reads exactly. */
 export function encodeValue(value: ItemValue, name: string): string {
   if (typeof value === "number") {
     if (Number.isSafeInteger(value)) return `{"N":"${value}"}`;
@@ -41,12 +41,12 @@ export function encodeMembers(item: Item): string {
   return text;
 }
 
-/** The same of an operation's record, whose amounts are a map of whole tokens. */
+/** The members of an operation's record, whose amounts are a map of whole tokens. */
 export function encodeOperation(record: Item): string {
   const { [AMOUNTS]: amounts, ...rest } = record;
   if (amounts === undefined) return encodeMembers(rest);
   const gained = amountsIn(amounts);
-  // Rounded down: the map is for other readers, who know whole tokens only.
+  // Rounded down, because other readers of the map know whole tokens only.
   const tokens = gained.map(({ limit, milli }) => [limit, { N: String(Math.floor(milli / 1000)) }] as const);
   const map = Object.fromEntries(tokens);
   const others = encodeMembers(textOf(map) === amounts ? rest : { ...rest, [AMOUNTS_MILLI]: amounts });
@@ -54,8 +54,8 @@ export function encodeOperation(record: Item): string {
 }
 
 /**
- * An item of a bucket: its own attributes, without its place in the table. What has a type that we never write is left out; but
- * where a number or text of ours belongs, it stands as text, so that what is damaged is not taken for what is not there.
+ * Decodes an item of a bucket, without its keys. Values of types that this library never writes are dropped, except
+ * where it expects a value: those become text, so that damage is not taken for absence.
  */
 export function decodeItem(attributes: Attributes): Item {
   const item: Record<string, ItemValue> = {};
@@ -70,12 +70,16 @@ export function decodeItem(attributes: Attributes): Item {
   return item;
 }
 
-/** The record of an operation: its amounts are JSON again. */
+/** Decodes an operation's record; its amounts become JSON again. */
 export function decodeOperation(attributes: Attributes): Item {
   const { [AMOUNTS_MILLI]: exact, ...record } = decodeItem(attributes);
   if (exact !== undefined) return { ...record, [AMOUNTS]: exact };
   const map = attributes[AMOUNTS]?.M;
   return map === undefined ? record : { ...record, [AMOUNTS]: textOf(map) };
+}
+
+export function textOrNull(text: string | undefined): AttributeValue {
+  return text === undefined ? { NULL: true } : { S: text };
 }
 
 /** Any JSON, such as the details of an event. */
@@ -114,13 +118,12 @@ export function decodeJson({ N, S, BOOL, M, L, SS }: AttributeValue): unknown {
 const TRUE = '{"BOOL":true}';
 const FALSE = '{"BOOL":false}';
 
-/** A number of a bucket, as it stands: exact if it is whole. Whoever reads the item says what is wrong with any other. */
+/** A number of a bucket, exact if it is whole. Readers of the item report any other. */
 function numberIn(text: string): number | bigint {
   const value = Number(text);
   return Number.isSafeInteger(value) ? value : (countOfText(text) ?? value);
 }
 
-/** A whole number, exactly. */
 export function decodeNumber(text: string, name: string): number {
   const value = Number(text);
   if (Number.isSafeInteger(value)) return value;
@@ -137,7 +140,7 @@ function amountsIn(text: ItemValue): readonly Amount[] {
   throw new TypeError(`The amounts of an operation are ${shown(text)}, not a JSON list of limits and millitokens.`);
 }
 
-/** Amounts from a map of whole tokens by limit name. */
+/** The JSON of amounts from a map of whole tokens by limit name. */
 function textOf(map: Attributes): string {
   const amounts = Object.keys(map)
     .sort()
@@ -145,14 +148,14 @@ function textOf(map: Attributes): string {
   return JSON.stringify(amounts);
 }
 
-/** An instant as records have it: UTC, to the millisecond where there are any. */
+/** An instant in records: UTC, with milliseconds if there are any. */
 export function instantText(atMs: number): string {
   return new Date(atMs).toISOString().replace(".000Z", "Z");
 }
 
-/** The instant that a record says; 0 where it cannot be read. */
+/** The instant of a record; 0 if it cannot be read. */
 export function instantOf(text: string | undefined): number {
-  // Python's isoformat says +00:00 or nothing where we say Z, and goes on to microseconds.
+  // Python's isoformat has +00:00 or nothing instead of Z, and microseconds.
   const atMs = Date.parse(text === undefined || /(Z|[+-]\d\d:?\d\d)$/.test(text) ? (text ?? "") : `${text}Z`);
   return Number.isNaN(atMs) ? 0 : atMs;
 }

@@ -1,57 +1,49 @@
-import { type BucketKey, bucketKey } from "../../domain/bucket/bucket-key.ts";
-import { refuseCountsShared } from "../../domain/charge/shared-counts.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { AuditEvent } from "../../domain/config/audit.ts";
 import type { ConfigScope, LevelConfig, LimitsChange, PolicyChange, StoredConfig } from "../../domain/config/config.ts";
 import {
   type ConfigChange,
   type Conflict,
+  type DeletedPart,
   limitsChanged,
   limitsChangedIf,
   limitsDeleted,
   policyChanged,
   withoutLimits,
 } from "../../domain/config/config-change.ts";
+import type { StoredLevel } from "../../domain/config/config-versions.ts";
+import { limitsAnything } from "../../domain/config/overrides.ts";
 import { refuseUsageKeptDaysShared } from "../../domain/config/retention.ts";
-import { refuseBeyondRatesShared } from "../../domain/limits/beyond-rates.ts";
-import { VersionError } from "../../domain/names/errors.ts";
+import { refuseLimitsShared } from "../../domain/limits/beyond-rates.ts";
 import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { ConfigStore, SetReply } from "../../ports/config-store.ts";
 import type { Attributes } from "./codec.ts";
-import { type ChangeParts, ConfigChanges } from "./config-changes.ts";
-import { decodeConfig, decodePolicy, hasLimits } from "./config-codec.ts";
+import { changeConfig } from "./config-changes.ts";
+import { decodeConfig, decodePolicy, hasBase, hasLimits, ifReadable } from "./config-codec.ts";
 import type { ConfigPropagation } from "./config-propagation.ts";
-import type { ConfigReader, OnFirstRead } from "./config-reader.ts";
-import { isBeingDeleted } from "./entities-record.ts";
-import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
-import { planOf } from "./plans-record.ts";
-import type { Records } from "./records.ts";
+import { isBeingDeleted, isOwnerGone } from "./entities-record.ts";
+import type { NamespaceParts } from "./namespace-parts.ts";
+import { pageAfter } from "./paging.ts";
+import { entityIndex, type Records, tablePartition } from "./records.ts";
+import { keyIn } from "./records-write.ts";
 import {
   CONFIG_VERSION,
   configKey,
+  configOwnerKeys,
   DEFAULT_RESOURCE,
-  ENTITY_INDEX,
   entityConfigRegistryKey,
   entityConfigsPk,
   entityKey,
   entityPk,
-  GSI3PK,
   GSI3SK,
-  PK,
   parseConfigKey,
-  planKey,
   RESOURCES,
   resourceRegistryKey,
-  SK,
 } from "./schema.ts";
-import { refuseLevelShared } from "./shared-table.ts";
-import type { VersionGate } from "./version-gate.ts";
+import { notShared, refuseLevelShared } from "./version-gate.ts";
 
-interface ConfigParts extends ChangeParts {
-  readonly reader: ConfigReader;
-  readonly gate: VersionGate;
+interface ConfigParts extends NamespaceParts {
   readonly propagation: ConfigPropagation;
-  /** Called with the item of a bucket that is read together with its configuration; undefined where it need not be read. */
-  onFirstRead(bucket: BucketKey): OnFirstRead | undefined;
 }
 
 /** Stored limits of one namespace, in the format of the original. */
@@ -59,35 +51,36 @@ export class DynamoConfig implements ConfigStore {
   readonly #namespaceId: string;
   readonly #parts: ConfigParts;
   readonly #records: Records;
-  readonly #changes: ConfigChanges;
 
-  constructor(namespaceId: string, parts: ConfigParts) {
-    this.#namespaceId = namespaceId;
+  constructor(parts: ConfigParts) {
+    this.#namespaceId = parts.namespaceId;
     this.#parts = parts;
     this.#records = parts.records;
-    this.#changes = new ConfigChanges(namespaceId, parts);
   }
 
-  /** A table has no counter of changes; a change is announced on the buckets instead. */
+  /** A table has no counter of changes; changes are announced on the buckets instead. */
   generation(): undefined {
     return undefined;
   }
 
   resolve(entityId: string, resource: string, read?: "consistent"): Promise<LevelConfig> {
     const bucket = bucketKey(entityId, resource);
-    const onFirstRead = this.#parts.onFirstRead(bucket);
-    return this.#parts.reader.resolve(bucket, { consistent: read === "consistent", onFirstRead });
+    const { shared, buckets, reader } = this.#parts;
+    // On a table shared with the original, configuration counts only if it was read after the bucket.
+    const onFirstRead = shared ? undefined : buckets.onFirstRead(bucket);
+    return reader.resolve(bucket, { consistent: read === "consistent", onFirstRead });
+  }
+
+  history(entityId: string, resource: string): Promise<StoredLevel> {
+    return this.#parts.reader.history(bucketKey(entityId, resource));
   }
 
   async get(scope: ConfigScope): Promise<StoredConfig | undefined> {
     const key = configKey(this.#namespaceId, scope);
-    if ("entityId" in scope) {
-      const [item, meta] = await this.#records.getAll([key, entityKey(this.#namespaceId, scope.entityId)], CONSISTENT);
-      return isBeingDeleted(meta) ? undefined : decodeConfig(item);
-    }
-    if (!("planId" in scope)) return decodeConfig(await this.#records.get(key));
-    const [item, meta] = await this.#records.getAll([key, planKey(this.#namespaceId, scope.planId)], CONSISTENT);
-    return planOf(meta) === undefined ? undefined : decodeConfig(item);
+    const owners = configOwnerKeys(this.#namespaceId, scope);
+    if (owners.length === 0) return decodeConfig(await this.#records.get(key));
+    const [item, owner] = await this.#records.getAll([key, ...owners]);
+    return isOwnerGone(scope, owner) ? undefined : decodeConfig(item);
   }
 
   async set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<SetReply> {
@@ -95,137 +88,143 @@ export class DynamoConfig implements ConfigStore {
     if (shared) {
       refuseUsageKeptDaysShared(change);
       refuseLevelShared(scope, change);
-      refuseCountsShared(change.limits ?? []);
-      refuseBeyondRatesShared(change.limits ?? []);
+      refuseLimitsShared(change.limits ?? []);
     }
     await gate.demandFor(change.limits ?? []);
-    const reply = await this.#changes.make(scope, event, (before) => changedItem(before, change));
-    // The original goes by its buckets alone, so they are told again, also where an earlier call was cut off before it told them.
+    if (change.untilMs !== undefined) await gate.demandOverrides();
+    const reply = await changeConfig(this.#parts, scope, event, (before) => changedItem(before, change, event.atMs));
+    // The original uses its buckets only, so they are updated even if nothing changed: an earlier call may have been
+    // interrupted.
     if (reply === "written" || (reply === "unchanged" && shared)) await propagation.limitsChanged(scope);
     return reply;
   }
 
-  /** Live buckets are told of a switch in any case: an earlier call may have been cut off before it told them. */
+  /** Live buckets are updated even if nothing changed: an earlier call may have been interrupted. */
   async setPolicy(scope: ConfigScope, change: PolicyChange, event: AuditEvent): Promise<boolean> {
-    await this.#parts.gate.demandForPolicy(change);
-    const reply = await this.#changes.make(scope, event, (before) => policyChanged(decodeConfig(before), change));
+    const { shared, gate } = this.#parts;
+    if (shared && change.untilMs !== undefined) throw notShared("Access with an end");
+    // The original would go on granting.
+    if (shared && change.frozen !== undefined) throw notShared("Frozen namespaces");
+    await gate.demandForPolicy(change);
+    if (change.untilMs !== undefined) await gate.demandOverrides();
+    const reply = await changeConfig(this.#parts, scope, event, (before) =>
+      policyChanged(decodeConfig(before), change, event.atMs),
+    );
     if (change.access !== undefined) await this.#parts.propagation.accessChanged(scope, change.access);
     if (change.cascade !== undefined) await this.#parts.propagation.cascadeChanged(scope);
     return reply === "written";
   }
 
-  async delete(scope: ConfigScope, event: AuditEvent): Promise<boolean> {
-    const reply = await this.#changes.make(scope, event, (before) => {
-      // Limits that are deleted need not be legible.
-      const policy = decodePolicy(before);
-      return hasLimits(before) ? withoutLimits(policy) : limitsDeleted(policy);
+  async delete(scope: ConfigScope, event: AuditEvent, part: DeletedPart): Promise<boolean> {
+    const { atMs } = event;
+    const reply = await changeConfig(this.#parts, scope, event, (before) => {
+      // Limits that are deleted may be unreadable.
+      if (part === "all" && hasBase(before)) return withoutLimits(decodePolicy(before), atMs);
+      return limitsDeleted(decodeConfig(before), part, atMs);
     });
     if (reply === "written") await this.#parts.propagation.limitsChanged(scope);
     return reply === "written";
   }
 
-  async listForEntity(
-    entityId: string,
-    { limit, cursor }: PageRequest,
-  ): Promise<Page<{ readonly scope: ConfigScope; readonly config: StoredConfig }>> {
-    const [after] = placeAfter(cursor, 1) ?? [];
-    if (isBeingDeleted(await this.#records.get(entityKey(this.#namespaceId, entityId)))) return { items: [] };
-    return pageOf(this.#ofEntity(entityId, after), limit, ({ scope }) =>
-      cursorOf(scope.level === "entity" ? scope.resource : ""),
+  listForEntity(entityId: string, nowMs: number, page: PageRequest): Promise<Page<ScopedConfig>> {
+    return pageAfter(
+      page,
+      (after) => this.#ofEntity({ entityId, nowMs }, after),
+      ({ scope }) => (scope.level === "entity" ? scope.resource : ""),
     );
   }
 
-  async listEntities(resource: string, { limit, cursor }: PageRequest): Promise<Page<string>> {
-    const [after] = placeAfter(cursor, 1) ?? [];
-    return pageOf(this.#entitiesOn(resource, after, limit + 1), limit, (entityId) => cursorOf(entityId));
+  listEntities(resource: string, nowMs: number, page: PageRequest): Promise<Page<string>> {
+    return pageAfter(page, (after, count) => this.#entitiesOn({ resource, nowMs }, after, count), itself);
   }
 
-  /** Those that configuration of entities was counted for; it may say nothing but a policy. */
-  async listEntityResources({ limit, cursor }: PageRequest): Promise<Page<string>> {
-    const [after = ""] = placeAfter(cursor, 1) ?? [];
+  /** Resources with configuration of entities, which may be only a policy. */
+  listEntityResources(nowMs: number, page: PageRequest): Promise<Page<string>> {
+    return pageAfter(page, (after) => this.#entityResources(nowMs, after), itself);
+  }
+
+  async *#entityResources(nowMs: number, after = ""): AsyncGenerator<string> {
     const counts = Object.entries((await this.#records.get(entityConfigRegistryKey(this.#namespaceId))) ?? {});
     const counted = counts.flatMap(([name, { N }]) => (N !== undefined && Number(N) > 0 ? [name] : []));
-    const names = counted.filter((name) => name > after && name !== DEFAULT_RESOURCE).sort();
-    return pageOf(this.#withEntities(names), limit, (name) => cursorOf(name));
-  }
-
-  async *#withEntities(resources: readonly string[]): AsyncGenerator<string> {
-    for (const resource of resources) {
-      for await (const _ of this.#entitiesOn(resource, undefined, 1)) {
+    for (const resource of counted.filter((name) => name > after && name !== DEFAULT_RESOURCE).sort()) {
+      for await (const _ of this.#entitiesOn({ resource, nowMs }, undefined, 1)) {
         yield resource;
         break;
       }
     }
   }
 
-  async listResources({ limit, cursor }: PageRequest): Promise<Page<string>> {
-    const [after] = placeAfter(cursor, 1) ?? [];
+  listResources(nowMs: number, page: PageRequest): Promise<Page<string>> {
+    return pageAfter(page, (after, count) => this.#resources(nowMs, after, count), itself);
+  }
+
+  // The registry has the names; the items show whether an override is over. A shared table has none.
+  async *#resources(nowMs: number, after: string | undefined, count: number): AsyncGenerator<string> {
     const registry = await this.#records.get(resourceRegistryKey(this.#namespaceId));
-    const names = (registry?.[RESOURCES]?.SS ?? []).toSorted();
-    return pageOf(
-      names.filter((name) => after === undefined || name > after),
-      limit,
-      (name) => cursorOf(name),
-    );
+    const listed = (registry?.[RESOURCES]?.SS ?? []).toSorted();
+    const names = listed.filter((name) => after === undefined || name > after);
+    if (this.#parts.shared) return yield* names;
+    const keyOf = (resource: string) => configKey(this.#namespaceId, { level: "resource", resource });
+    for await (const [name, item] of this.#records.lookUp(names, count, keyOf)) if (hasLimits(item, nowMs)) yield name;
   }
 
   async *#ofEntity(
-    entityId: string,
+    { entityId, nowMs }: { readonly entityId: string; readonly nowMs: number },
     after: string | undefined,
-  ): AsyncGenerator<{ readonly scope: ConfigScope; readonly config: StoredConfig }> {
+  ): AsyncGenerator<ScopedConfig> {
+    if (isBeingDeleted(await this.#records.get(entityKey(this.#namespaceId, entityId)))) return;
     const standard: ConfigScope = { level: "entityDefault", entityId };
     if (after === undefined) {
       const config = decodeConfig(await this.#records.get(configKey(this.#namespaceId, standard)));
-      if (config !== undefined && config.limits.length > 0) yield { scope: standard, config };
+      if (config !== undefined && limitsAnything(config, nowMs)) yield { scope: standard, config };
     }
-    const items = this.#records.query({
-      partition: [PK, entityPk(this.#namespaceId, entityId)],
-      // `!` sorts before every character of a resource, `$` right after the `#` before it.
-      range: { name: SK, from: after ? `#CONFIG#${after}!` : "#CONFIG#", to: "#CONFIG$" },
-      consistent: true,
-    });
+    // `!` sorts before every character of a resource, `$` right after the `#` before it.
+    const range = { from: after ? `#CONFIG#${after}!` : "#CONFIG#", to: "#CONFIG$" };
+    const items = this.#records.query(tablePartition(entityPk(this.#namespaceId, entityId), range));
     for await (const item of items) {
-      const scope = parseConfigKey({ pk: item[PK]?.S ?? "", sk: item[SK]?.S ?? "" });
+      const scope = parseConfigKey(keyIn(item));
       const config = decodeConfig(item);
-      // The entity's default was yielded first, wherever it sorts.
-      if (scope?.level === "entity" && config !== undefined && config.limits.length > 0) yield { scope, config };
+      // The entity's default was yielded first.
+      if (scope?.level === "entity" && config !== undefined && limitsAnything(config, nowMs)) yield { scope, config };
     }
   }
 
-  // The index has the ids; whether there are limits, or only a policy, is looked up.
-  async *#entitiesOn(resource: string, after: string | undefined, count: number): AsyncGenerator<string> {
-    const items = this.#records.query({
-      index: ENTITY_INDEX,
-      partition: [GSI3PK, entityConfigsPk(this.#namespaceId, resource)],
-      range: { name: GSI3SK, from: after === undefined ? "!" : `${after}!`, to: "~" },
-    });
-    for await (const chunk of inChunks(items, count)) {
-      const ids = chunk.flatMap((item) => item[GSI3SK]?.S ?? []);
-      const keys = ids.map((entityId) => configKey(this.#namespaceId, { level: "entity", entityId, resource }));
-      const configs = await this.#records.getAll(keys, CONSISTENT);
-      yield* ids.filter((_, i) => hasLimits(configs[i]));
+  // The index has the ids; the items show whether there are limits or only a policy.
+  async *#entitiesOn(
+    { resource, nowMs }: { readonly resource: string; readonly nowMs: number },
+    after: string | undefined,
+    count: number,
+  ): AsyncGenerator<string> {
+    const range = { from: after === undefined ? "!" : `${after}!`, to: "~" };
+    const items = this.#records.query(entityIndex(entityConfigsPk(this.#namespaceId, resource), range));
+    const idIn = (item: Attributes) => item[GSI3SK]?.S ?? "";
+    const keyOf = (item: Attributes) =>
+      configKey(this.#namespaceId, { level: "entity", entityId: idIn(item), resource });
+    for await (const [item, config] of this.#records.lookUp(items, count, keyOf)) {
+      if (hasLimits(config, nowMs)) yield idIn(item);
     }
   }
 }
 
-const CONSISTENT = { consistent: true } as const;
-
-function changedItem(before: Attributes | undefined, change: LimitsChange): ConfigChange | Conflict {
-  // What is expected was read before, so it is legible.
-  if (change.expected !== undefined) return limitsChangedIf(decodeConfig(before), change);
-  if (change.limits === undefined) return limitsChanged(decodeConfig(before), change);
-  if (change.ifAbsent === true && hasLimits(before)) return { kind: "unchanged" };
-  // Limits that are replaced need not be legible. Without a version it was made by the original's provisioner, which lists
-  // nothing: it is written again, so that it is listed.
-  const legible = before?.[CONFIG_VERSION] === undefined ? undefined : readOrNothing(before);
-  return limitsChanged(legible ?? decodePolicy(before), change);
+interface ScopedConfig {
+  readonly scope: ConfigScope;
+  readonly config: StoredConfig;
 }
 
-function readOrNothing(item: Attributes): StoredConfig | undefined {
-  try {
-    return decodeConfig(item);
-  } catch (error) {
-    if (error instanceof VersionError) return undefined;
-    throw error;
+function itself(name: string): string {
+  return name;
+}
+
+function changedItem(before: Attributes | undefined, change: LimitsChange, nowMs: number): ConfigChange | Conflict {
+  // The expected configuration was read before, so it is readable.
+  if (change.expected !== undefined) return limitsChangedIf(decodeConfig(before), change, nowMs);
+  // An override leaves the base as it is.
+  if (change.limits === undefined || change.untilMs !== undefined) {
+    return limitsChanged(decodeConfig(before), change, nowMs);
   }
+  if (change.ifAbsent === true && hasBase(before)) return { kind: "unchanged" };
+  // Limits that are replaced may be unreadable. Without a version the item was made by the original's provisioner,
+  // which lists nothing: it is written again, so that it is listed.
+  const legible = before?.[CONFIG_VERSION] === undefined ? undefined : ifReadable(() => decodeConfig(before));
+  return limitsChanged(legible ?? decodePolicy(before), change, nowMs);
 }

@@ -118,12 +118,12 @@ test("the SDK's own chain is a provider", async () => {
 test("a package that is not installed is named, with the command that installs it", async () => {
   const name: string = "@aws-sdk/no-such-package";
   const cause = await import(name).catch((error: unknown) => error);
-  const error = notInstalled(name, cause);
+  const error = notInstalled(name, "it is needed", cause);
   assert.ok(error instanceof LimiterError);
   assert.equal(error.code, "package_missing");
   assert.ok(error.message.includes("`npm install @aws-sdk/no-such-package`"));
   const broken = new Error("something else");
-  assert.equal(notInstalled(name, broken), broken);
+  assert.equal(notInstalled(name, "it is needed", broken), broken);
 });
 
 interface Keys {

@@ -41,15 +41,15 @@ export async function defaultProvider(region: string): Promise<CredentialsProvid
 
 interface CredentialsSource {
   readonly provider: CredentialsProvider;
-  /** Where the requests go that are signed, for messages. */
+  /** The endpoint, for messages. */
   readonly origin: string;
-  /** In ms, the same clock that signs: close to the server's, by which credentials expire. */
+  /** The time in ms by the clock that signs: close to the server's, by which credentials expire. */
   readonly now: () => number;
 }
 
 /**
- * Remembers credentials and asks for new ones before they expire: once, however many callers need them; in the background
- * while the old ones are still good, so that nobody waits.
+ * Caches credentials and fetches new ones before they expire: one fetch for all callers, in the background while the
+ * old ones are still valid.
  */
 export class CredentialsCache {
   readonly #provider: CredentialsProvider;
@@ -66,7 +66,7 @@ export class CredentialsCache {
     this.#now = now;
   }
 
-  /** At once if there are good ones; otherwise a promise, which rejects with `credentials_unavailable`. */
+  /** Valid credentials at once, or a promise that rejects with `credentials_unavailable`. */
   current(): Credentials | Promise<Credentials> {
     const held = this.#held;
     if (held === undefined || held === this.#refused) return this.#ask();
@@ -74,15 +74,16 @@ export class CredentialsCache {
     const nowMs = this.#now();
     const leftMs = held.expiration.getTime() - nowMs;
     if (leftMs > RENEW_BEFORE_MS) return held;
-    // A provider that has nothing newer is not asked on every call; whether what it has still works, the service decides.
+    // A provider without newer credentials is not asked on every call. The service decides whether the old ones still
+    // work.
     if (nowMs < this.#askAgainAtMs) return held;
     if (leftMs <= 0) return this.#ask();
     this.#askAgainAtMs = nowMs + ASK_AGAIN_AFTER_MS;
-    this.#ask().catch(() => {}); // Still good ones are held; when they are not, the next caller hears of it.
+    this.#ask().catch(() => {}); // Valid ones are still held. After they expire, the next caller gets the error.
     return held;
   }
 
-  /** The service says that these have expired: whatever their date, no one is given them again. */
+  /** The service says that these have expired. They are not used again, whatever their date. */
   refuse(refused: Credentials): void {
     if (refused === this.#held) this.#refused = refused;
   }
@@ -96,7 +97,7 @@ export class CredentialsCache {
 
   async #fetch(): Promise<Credentials> {
     try {
-      // Without a hint unless there is a reason: not every provider of a caller's own takes one.
+      // No hint unless needed: a caller's own provider may not take one.
       const refused = this.#refused;
       const fetched = await (refused === undefined ? this.#provider() : this.#provider({ forceRefresh: true }));
       if (!fetched?.accessKeyId || !fetched.secretAccessKey) throw new TypeError("The provider returned no keys.");
@@ -111,7 +112,7 @@ export class CredentialsCache {
   }
 }
 
-/** Nobody has keys to sign with. */
+/** The error when no provider has keys to sign with. */
 export function noCredentials(origin: string, cause: unknown): LimiterError {
   return new LimiterError(
     "credentials_unavailable",
@@ -126,7 +127,7 @@ function sentence(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`;
 }
 
-/** As the AWS SDK has it, so that its own memory lets go of them at the same time. */
+/** The AWS SDK's own margin, so that its cache expires at the same time. */
 const RENEW_BEFORE_MS = 300_000;
 
 const ASK_AGAIN_AFTER_MS = 10_000;

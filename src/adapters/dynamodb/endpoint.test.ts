@@ -4,8 +4,8 @@ import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { DynamoDBClient } from "@aws-sdk/client-dynamodb";
-import fc from "fast-check";
 import { runs } from "../../../test/depth.ts";
+import { fc } from "../../../test/properties.ts";
 import { ValidationError } from "../../domain/names/errors.ts";
 import { type EndpointChoice, resolveEndpoint } from "./endpoint.ts";
 

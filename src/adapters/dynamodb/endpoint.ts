@@ -11,13 +11,13 @@ export interface EndpointChoice {
 export interface Endpoint {
   /** Scheme, host and port: `https://dynamodb.eu-west-1.amazonaws.com`. */
   readonly origin: string;
-  /** As in the `host` header: with the port, unless it is the scheme's own. */
+  /** The `host` header: with the port, unless it is the scheme's default. */
   readonly host: string;
   readonly path: string;
   readonly signingRegion: string;
 }
 
-/** Where the requests for a region go, as the AWS SDK resolves it without an account id. */
+/** The endpoint of a region, as the AWS SDK resolves it without an account id. */
 export function resolveEndpoint(choice: EndpointChoice): Endpoint {
   const region = realRegion(choice.region);
   if (!/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/i.test(region)) {
@@ -47,7 +47,7 @@ interface Partition {
   readonly dualStackSuffix: string;
 }
 
-/** Where no pattern matches: a region younger than this table is most likely here. */
+/** Used if no pattern matches, for regions newer than this table. */
 const AWS: Partition = {
   regions: /^((us|eu|ap|sa|ca|me|af|il|mx)-\w+-\d+|aws-global)$/,
   suffix: "amazonaws.com",
@@ -88,7 +88,7 @@ function isFipsRegion(region: string): boolean {
   return region.startsWith("fips-") || region.endsWith("-fips");
 }
 
-/** Configurations of old write FIPS into the region, such as `fips-us-east-1`. */
+/** Old configurations write FIPS into the region, such as `fips-us-east-1`. */
 function realRegion(region: string): string {
   if (!isFipsRegion(region)) return region;
   if (region === "fips-aws-global" || region === "aws-fips") return "us-east-1";
@@ -101,7 +101,7 @@ function refuseWith(what: string, how: { useFips: boolean; useDualStack: boolean
   throw new ValidationError("endpoint_invalid", `${asked} cannot be combined with ${what}; leave one of them out.`);
 }
 
-/** An address for a message: without user and query, where passwords are. */
+/** An address for messages, without user and query, which may have passwords. */
 export function shownAddress(text: string): string {
   const [scheme = ""] = /^[a-z][a-z0-9+.-]*:\/\//i.exec(text) ?? [];
   const rest = text

@@ -1,7 +1,21 @@
+import type { ConfigScope } from "../../domain/config/config.ts";
+import { type PlanStint, stintsFrom, stintsText, withStint } from "../../domain/config/config-versions.ts";
 import type { Entity } from "../../domain/config/entity.ts";
-import { type PlanStint, stintsFrom, stintsText, withStint } from "../../domain/config/plan-stints.ts";
-import { type Attributes, decodeJson, instantOf, instantText } from "./codec.ts";
-import { all, type Condition, isStill, texts } from "./records-write.ts";
+import type { Plan } from "../../domain/config/plan.ts";
+import { given } from "../../domain/names/given.ts";
+import { type Attributes, decodeJson, instantOf, instantText, textOrNull } from "./codec.ts";
+import type { Records } from "./records.ts";
+import {
+  all,
+  type Condition,
+  deleteRecord,
+  exists,
+  isStill,
+  putRecord,
+  type RecordWrite,
+  texts,
+  updateRecord,
+} from "./records-write.ts";
 import {
   CASCADE,
   CREATED_AT,
@@ -10,27 +24,78 @@ import {
   entityPk,
   GSI1PK,
   GSI1SK,
+  GSI4PK,
+  GSI4SK,
   INCARNATION,
   METADATA,
   NAME,
   PARENT_GENERATION,
   PARENT_ID,
   PLAN_ID,
+  PLAN_SEQ,
+  planKey,
+  planMemberIndexKeys,
+  planMemberKey,
+  planPk,
   type TableKey,
   UPDATED_AT,
 } from "./schema.ts";
 
 /** Ours: grows by 1 with every change. */
 export const VERSION = "version";
-/** Ours: how often a child was attached. A deletion is conditional on it, so that it never misses a child that just came. */
-export const CHILD_SEQ = "kin";
-/** Ours: the entity was deleted, and what belongs to it is being removed. No caller sees it any more. */
+/** Ours: the record was deleted, and its items are being removed. Callers no longer see it. */
 export const DELETING = "deleting";
 
-/** Ours: the plans that the entity had over time (domain/config/plan-stints.ts). */
-const PLAN_HISTORY = "plan_history";
+/** The fields that entities and plans have in common. */
+export interface Named {
+  readonly id: string;
+  readonly name: string;
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly version: number;
+  readonly createdAtMs: number;
+  readonly updatedAtMs: number;
+}
 
-/** An entity that is made now. `incarnation`: 16 hex digits, never twice. */
+/** The attributes that an update replaces. */
+export function namedAttributes({ name, metadata, version, updatedAtMs }: Named): Attributes {
+  const entries = Object.entries(metadata).map(([key, S]) => [key, { S }] as const);
+  return {
+    [NAME]: { S: name },
+    [METADATA]: { M: Object.fromEntries(entries) },
+    [VERSION]: { N: String(version) },
+    [UPDATED_AT]: { S: instantText(updatedAtMs) },
+  };
+}
+
+function namedIn(item: Attributes, id: string): Named {
+  const createdAtMs = instantOf(item[CREATED_AT]?.S);
+  const updatedAt = item[UPDATED_AT]?.S;
+  const metadata = Object.entries(item[METADATA]?.M ?? {}).map(
+    ([key, value]) => [key, value.S ?? JSON.stringify(decodeJson(value))] as const,
+  );
+  return {
+    id,
+    name: item[NAME]?.S ?? id,
+    metadata: Object.fromEntries(metadata),
+    // The original does not count changes.
+    version: Number(item[VERSION]?.N ?? 1),
+    createdAtMs,
+    updatedAtMs: updatedAt === undefined ? createdAtMs : instantOf(updatedAt),
+  };
+}
+
+/** True if it is deleted for every caller, but not all of its items are removed yet. */
+export function isBeingDeleted(item: Attributes | undefined): boolean {
+  return item?.[DELETING] !== undefined;
+}
+
+/** Ours: counts the children that were ever attached. A deletion is conditional on it, so that it never misses a new child. */
+export const CHILD_SEQ = "kin";
+
+/** Ours: the plans that the entity had over time (domain/config/plan-stints.ts). */
+export const PLAN_HISTORY = "plan_history";
+
+/** The item of a new entity. `incarnation`: 16 hex digits, never used twice. */
 export function entityItem(
   namespaceId: string,
   entity: Entity,
@@ -46,21 +111,18 @@ export function entityItem(
   };
 }
 
-/** The attributes that a change replaces, except the keys in the index of children. */
-export function changeable({ name, parentId, planId, cascade, metadata, version, updatedAtMs }: Entity): Attributes {
-  const entries = Object.entries(metadata).map(([key, S]) => [key, { S }] as const);
+/** The attributes that an update replaces, except the keys in the index of children. */
+export function changeable(entity: Entity): Attributes {
+  const { parentId, planId, cascade } = entity;
   return {
-    [NAME]: { S: name },
-    [PARENT_ID]: parentId === undefined ? { NULL: true } : { S: parentId },
-    ...(planId === undefined ? {} : { [PLAN_ID]: { S: planId } }),
+    ...namedAttributes(entity),
+    [PARENT_ID]: textOrNull(parentId),
+    ...texts(given({ [PLAN_ID]: planId })),
     [CASCADE]: { BOOL: cascade },
-    [METADATA]: { M: Object.fromEntries(entries) },
-    [VERSION]: { N: String(version) },
-    [UPDATED_AT]: { S: instantText(updatedAtMs) },
   };
 }
 
-/** The plans of an entity that is changed at an instant, in place of `before`; nothing where they stay. */
+/** The plan history of an entity after a change; nothing if its plan stays. */
 export function planHistory(before: Attributes | undefined, { planId }: Entity, atMs: number): Attributes {
   if (before?.[PLAN_ID]?.S === planId) return {};
   const stints = withStint(stintsIn(before), before?.[PLAN_ID]?.S, planId, { atMs });
@@ -72,48 +134,30 @@ export function stintsIn(item: Attributes | undefined): readonly PlanStint[] | u
   return text === undefined ? undefined : stintsFrom(text);
 }
 
-/** The entity of an item; undefined where there is no item, or the entity was deleted. */
+/** The entity of an item; undefined if there is no item, or the entity was deleted. */
 export function entityOf(item: Attributes | undefined): Entity | undefined {
   if (item === undefined || isBeingDeleted(item)) return undefined;
-  const id = item[ENTITY_ID]?.S ?? "";
-  const parentId = parentIn(item);
-  const planId = item[PLAN_ID]?.S;
-  const createdAtMs = instantOf(item[CREATED_AT]?.S);
-  const updatedAt = item[UPDATED_AT]?.S;
-  const metadata = Object.entries(item[METADATA]?.M ?? {}).map(([key, value]) => {
-    const { S } = value;
-    return [key, S ?? JSON.stringify(decodeJson(value))] as const;
-  });
   return {
-    id,
-    name: item[NAME]?.S ?? id,
-    ...(parentId === undefined ? {} : { parentId }),
-    ...(planId === undefined ? {} : { planId }),
+    ...namedIn(item, item[ENTITY_ID]?.S ?? ""),
+    ...given({ parentId: parentIn(item), planId: item[PLAN_ID]?.S }),
     cascade: item[CASCADE]?.BOOL ?? false,
-    metadata: Object.fromEntries(metadata),
-    // The original counts no changes.
-    version: Number(item[VERSION]?.N ?? 1),
-    createdAtMs,
-    updatedAtMs: updatedAt === undefined ? createdAtMs : instantOf(updatedAt),
   };
-}
-
-/** It is gone for every caller, but not everything of it is removed yet. */
-export function isBeingDeleted(item: Attributes | undefined): boolean {
-  return item?.[DELETING] !== undefined;
 }
 
 export function parentIn(item: Attributes): string | undefined {
   return item[PARENT_ID]?.S;
 }
 
-/** It is as it was read. Compares the numbers of both programs, for the original does not raise our version. */
+/**
+ * The condition that an entity is unchanged. It compares the numbers of both programs, because the original does not raise our
+ * version.
+ */
 export function isUnchanged(item: Attributes): Condition {
   const pinned = [VERSION, PARENT_GENERATION, INCARNATION, PARENT_ID, DELETING];
   return all(...pinned.map((name) => isStill(name, item[name])));
 }
 
-/** Its parent is the one that was read, and it is not deleted. */
+/** The condition that an entity still has the parent that was read, and is not deleted. */
 export function standsBelow(item: Attributes): Condition {
   return all(isStill(PARENT_ID, item[PARENT_ID]), isStill(DELETING, undefined), (e) => {
     return `attribute_exists(${e.name(ENTITY_ID)})`;
@@ -123,8 +167,8 @@ export function standsBelow(item: Attributes): Condition {
 export const CHILD_KEYS = [GSI1PK, GSI1SK] as const;
 
 /**
- * Ours: a record of each child beside its parent, because the index of children follows a moment later, and an entity that has
- * children must not be deleted. A record may be left over where the original moved or deleted the child.
+ * Ours: a record of each child beside its parent, because the index of children lags, and an entity with children must
+ * not be deleted. A record is stale where the original moved or deleted the child.
  */
 export function childLinkKey(namespaceId: string, parentId: string, childId: string): TableKey {
   return { pk: entityPk(namespaceId, parentId), sk: `${CHILD_LINK}${childId}` };
@@ -135,3 +179,49 @@ export function childLinkItem(namespaceId: string, parentId: string): Attributes
 }
 
 export const CHILD_LINK = "#CHILD#";
+
+const PLAN_ID_OF = "id";
+
+export function planItem(namespaceId: string, plan: Plan): Attributes {
+  return {
+    ...texts({ [GSI4PK]: namespaceId, [GSI4SK]: planPk(namespaceId, plan.id), [PLAN_ID_OF]: plan.id }),
+    [CREATED_AT]: { S: instantText(plan.createdAtMs) },
+    ...namedAttributes(plan),
+  };
+}
+
+/** The plan of an item; undefined if there is no item, or the plan was deleted. */
+export function planOf(item: Attributes | undefined): Plan | undefined {
+  return item === undefined || isBeingDeleted(item) ? undefined : namedIn(item, item[PLAN_ID_OF]?.S ?? "");
+}
+
+/** True if the entity or plan that a scope belongs to was deleted. An entity need not exist. */
+export function isOwnerGone(scope: ConfigScope, owner: Attributes | undefined): boolean {
+  return "planId" in scope ? planOf(owner) === undefined : isBeingDeleted(owner);
+}
+
+/** The condition that a plan exists and is not deleted. */
+export const isPlan: Condition = all(exists, isStill(DELETING, undefined));
+
+/** True if the plan exists, by a strongly consistent read. */
+export async function hasPlan(records: Records, namespaceId: string, planId: string): Promise<boolean> {
+  return planOf(await records.get(planKey(namespaceId, planId))) !== undefined;
+}
+
+/** The writes beside an entity whose plan changes. */
+export function planMoved(
+  namespaceId: string,
+  entityId: string,
+  { from, to }: { readonly from: string | undefined; readonly to: string | undefined },
+): readonly RecordWrite[] {
+  if (from === to) return [];
+  const left = from === undefined ? [] : [deleteRecord(planMemberKey(namespaceId, from, entityId), undefined)];
+  if (to === undefined) return left;
+  const member = texts(planMemberIndexKeys(namespaceId, to, entityId));
+  return [
+    ...left,
+    // The deletion of the plan is conditional on this number, so it fails if an entity was added meanwhile.
+    updateRecord(planKey(namespaceId, to), { add: { [PLAN_SEQ]: { N: "1" } } }, isPlan),
+    putRecord(planMemberKey(namespaceId, to, entityId), member, undefined),
+  ];
+}

@@ -1,148 +1,104 @@
-import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
-import type { AttributeValue } from "./codec.ts";
-import { countConfigs, isCounted } from "./config-registry.ts";
+import { failAfterMaxConflicts } from "./changes.ts";
+import { countConfigs, isCounted } from "./config-codec.ts";
 import { DELETING } from "./entities-record.ts";
+import type { NamespaceParts } from "./namespace-parts.ts";
 import { chunksOf, collected } from "./paging.ts";
-import { failAfterMaxConflicts, type Records } from "./records.ts";
+import { namespaceIndex, tablePartition } from "./records.ts";
 import { checkRecord, deleteRecord, exists, isStill, keyIn, type RecordWrite } from "./records-write.ts";
 import { RETRY } from "./retry-policy.ts";
-import {
-  entityKey,
-  entityPk,
-  GSI4PK,
-  GSI4SK,
-  META_SK,
-  NAMESPACE_INDEX,
-  PK,
-  RESOURCE,
-  SK,
-  sheetPrefix,
-  type TableKey,
-} from "./schema.ts";
-import { refusalPrefix } from "./schema-refusals.ts";
-import { bucketsIn, type LiveBuckets } from "./store-buckets.ts";
+import { entityKey, entityPk, META_SK, RESOURCE, sheetPrefix, type TableKey } from "./schema.ts";
+import { bookPrefix } from "./schema-leases.ts";
+import { bucketsIn, shardKeys } from "./store-buckets.ts";
 
 /**
- * Removes what belongs to an entity that is marked as deleted, in steps. Every step is conditional on the mark, so that a
- * process that is late does not remove what a new entity of the same id has. The mark is removed last: the next process that
- * finds it goes on where another was cut off.
+ * Finishes the deletion of an entity, if one is under way: removes its items in steps. Every step is conditional on the
+ * mark, so that a late process does not remove items of a new entity with the same id. The mark is removed last: if a
+ * process is interrupted, the next one that finds the mark continues.
  */
-export class EntityRemoval {
-  readonly #records: Records;
-  readonly #namespaceId: string;
-  readonly #live: LiveBuckets;
-  readonly #forget: (bucket: BucketKey) => void;
+export async function finishRemoval(parts: NamespaceParts, entityId: string): Promise<void> {
+  const { namespaceId, records } = parts;
+  const key = entityKey(namespaceId, entityId);
+  const mark = (await records.get(key))?.[DELETING];
+  if (mark === undefined) return;
+  const isMarked = isStill(DELETING, mark);
+  const removal: Removal = { ...parts, entityId, marked: checkRecord(key, isMarked) };
+  const isDone =
+    (await removeConfigs(removal)) &&
+    (await removeBuckets(removal)) &&
+    (await removeIndexed(removal)) &&
+    (await removePartition(removal));
+  // If the last write fails, another process has done it.
+  if (isDone) await records.transact([deleteRecord(key, isMarked)]);
+}
 
-  constructor(
-    namespaceId: string,
-    parts: {
-      readonly records: Records;
-      readonly live: LiveBuckets;
-      /** Called for each bucket that was removed. */
-      readonly forget: (bucket: BucketKey) => void;
-    },
-  ) {
-    this.#records = parts.records;
-    this.#namespaceId = namespaceId;
-    this.#live = parts.live;
-    this.#forget = parts.forget;
-  }
+interface Removal extends NamespaceParts {
+  readonly entityId: string;
+  /** The check of the mark. A step whose check fails returns false. */
+  readonly marked: RecordWrite;
+}
 
-  /** To its end, if there is one under way. */
-  async finish(entityId: string): Promise<void> {
-    const key = entityKey(this.#namespaceId, entityId);
-    const mark = (await this.#records.get(key))?.[DELETING];
-    if (mark === undefined) return;
-    const marked = checkRecord(key, isStill(DELETING, mark));
-    const done =
-      (await this.#configs(entityId, marked)) &&
-      (await this.#buckets(entityId, marked)) &&
-      (await this.#beside(entityId, marked)) &&
-      (await this.#partition(entityId, marked));
-    if (done) await this.#unmark(key, mark);
-  }
-
-  // With the number of configurations that the registry counts.
-  async #configs(entityId: string, marked: RecordWrite): Promise<boolean> {
-    for (let attempt = 0, isLeft = true; isLeft; attempt++) {
-      failAfterMaxConflicts(attempt, `The configuration of ${entityId}`);
-      isLeft = false;
-      const items = await collected(
-        this.#records.query({
-          partition: [PK, entityPk(this.#namespaceId, entityId)],
-          range: { name: SK, prefix: "#CONFIG#" },
-          consistent: true,
-        }),
-      );
-      for (const chunk of chunksOf(items, CONFIGS_AT_ONCE)) {
-        const counts = chunk.flatMap((item) => {
-          const resource = item[RESOURCE]?.S;
-          return resource === undefined || !isCounted(item) ? [] : [[resource, -1] as const];
-        });
-        const reply = await this.#records.transact([
-          marked,
-          ...chunk.map((item) => deleteRecord(keyIn(item), exists)),
-          ...countConfigs(this.#namespaceId, Object.fromEntries(counts)),
-        ]);
-        if (reply.kind === "applied") continue;
-        if (reply.failed.has(0)) return false;
-        // Another process removes them too.
-        isLeft = true;
-      }
-    }
-    return true;
-  }
-
-  async #buckets(entityId: string, marked: RecordWrite): Promise<boolean> {
-    // The second time finds what the index did not know yet.
-    for (let pass = 0; pass < RETRY.indexPasses; pass++) {
-      const items = await this.#live.itemsOf(entityId);
-      if (!(await this.#remove(items, marked))) return false;
-      for (const bucket of bucketsIn(items)) this.#forget(bucket);
-    }
-    return true;
-  }
-
-  /** Records of operations, sheets of usage and counts of refusals, which are kept elsewhere. */
-  async #beside(entityId: string, marked: RecordWrite): Promise<boolean> {
-    for (const prefix of [`OP#${entityId}#`, sheetPrefix(entityId, undefined), refusalPrefix(entityId)]) {
-      const found = this.#records.query({
-        index: NAMESPACE_INDEX,
-        partition: [GSI4PK, this.#namespaceId],
-        range: { name: GSI4SK, prefix },
-        keysOnly: true,
-      });
-      if (!(await this.#remove((await collected(found)).map(keyIn), marked))) return false;
-    }
-    return true;
-  }
-
-  /** Usage, and whatever else is there. */
-  async #partition(entityId: string, marked: RecordWrite): Promise<boolean> {
-    const found = this.#records.query({
-      partition: [PK, entityPk(this.#namespaceId, entityId)],
-      keysOnly: true,
-      consistent: true,
-    });
-    const keys = (await collected(found)).map(keyIn);
-    return this.#remove(
-      keys.filter(({ sk }) => sk !== META_SK),
-      marked,
+/** Deletes configuration and updates the registry's count. */
+async function removeConfigs({ records, namespaceId, entityId, marked }: Removal): Promise<boolean> {
+  for (let attempt = 0, isLeft = true; isLeft; attempt++) {
+    failAfterMaxConflicts(attempt, `The configuration of ${entityId}`);
+    isLeft = false;
+    const items = await collected(
+      records.query(tablePartition(entityPk(namespaceId, entityId), { prefix: "#CONFIG#" })),
     );
-  }
-
-  async #remove(keys: readonly TableKey[], marked: RecordWrite): Promise<boolean> {
-    for (const chunk of chunksOf(keys, ITEMS_AT_ONCE)) {
-      const reply = await this.#records.transact([marked, ...chunk.map((key) => deleteRecord(key, undefined))]);
-      if (reply.kind === "failed") return false;
+    for (const chunk of chunksOf(items, CONFIGS_AT_ONCE)) {
+      const counts = chunk.flatMap((item) => {
+        const resource = item[RESOURCE]?.S;
+        return resource === undefined || !isCounted(item) ? [] : [[resource, -1] as const];
+      });
+      const reply = await records.transact([
+        marked,
+        ...chunk.map((item) => deleteRecord(keyIn(item), exists)),
+        ...countConfigs(namespaceId, Object.fromEntries(counts)),
+      ]);
+      if (reply.kind === "applied") continue;
+      if (reply.failed.has(0)) return false;
+      // Another process is removing them too.
+      isLeft = true;
     }
-    return true;
   }
+  return true;
+}
 
-  async #unmark(key: TableKey, mark: AttributeValue): Promise<void> {
-    // Failed: another was faster, and that is as good.
-    await this.#records.transact([deleteRecord(key, isStill(DELETING, mark))]);
+async function removeBuckets(removal: Removal): Promise<boolean> {
+  // The second pass finds items that the index did not have yet.
+  for (let pass = 0; pass < RETRY.indexPasses; pass++) {
+    const keys = await shardKeys(removal, { entityId: removal.entityId });
+    if (!(await remove(removal, keys))) return false;
+    for (const bucket of bucketsIn(keys)) removal.buckets.forget(bucket);
   }
+  return true;
+}
+
+/** Removes records of operations, sheets of usage, counts of refusals and of the caller, which are in other partitions. */
+async function removeIndexed(removal: Removal): Promise<boolean> {
+  const { records, namespaceId, entityId } = removal;
+  const books = (["REFUSED", "CALLED"] as const).map((book) => bookPrefix(book, entityId));
+  for (const prefix of [`OP#${entityId}#`, sheetPrefix(entityId, undefined), ...books]) {
+    const found = await collected(records.query(namespaceIndex(namespaceId, { prefix })));
+    if (!(await remove(removal, found.map(keyIn)))) return false;
+  }
+  return true;
+}
+
+/** Removes the rest of the entity's partition. */
+async function removePartition(removal: Removal): Promise<boolean> {
+  const partition = tablePartition(entityPk(removal.namespaceId, removal.entityId));
+  const found = await collected(removal.records.query({ ...partition, keysOnly: true }));
+  const keys = found.map(keyIn).filter(({ sk }) => sk !== META_SK);
+  return remove(removal, keys);
+}
+
+async function remove({ records, marked }: Removal, keys: readonly TableKey[]): Promise<boolean> {
+  for (const chunk of chunksOf(keys, ITEMS_AT_ONCE)) {
+    const reply = await records.transact([marked, ...chunk.map((key) => deleteRecord(key, undefined))]);
+    if (reply.kind === "failed") return false;
+  }
+  return true;
 }
 
 const CONFIGS_AT_ONCE = 40;

@@ -2,13 +2,10 @@ import { createHash } from "node:crypto";
 import type { AuditEvent } from "../../domain/config/audit.ts";
 import { type Entity, type EntityChange, patched } from "../../domain/config/entity.ts";
 import type { Page, PageRequest } from "../../domain/names/paging.ts";
-import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/entity-store.ts";
-import type { Random } from "../../ports/system.ts";
-import type { DynamoAudit } from "./audit.ts";
+import type { CreateReply, DeleteReply, EntityStore, UpdateReply } from "../../ports/config-store.ts";
 import type { Attributes } from "./codec.ts";
 import type { ConfigPropagation } from "./config-propagation.ts";
-import type { RecentChange } from "./config-reader.ts";
-import { DynamoHierarchy } from "./entities-hierarchy.ts";
+import { checkPlacement, childrenOf, type Placement } from "./entities-hierarchy.ts";
 import {
   CHILD_KEYS,
   CHILD_SEQ,
@@ -18,221 +15,147 @@ import {
   DELETING,
   entityItem,
   entityOf,
+  hasPlan,
   isUnchanged,
   parentIn,
   planHistory,
+  planMoved,
 } from "./entities-record.ts";
-import type { EntityRemoval } from "./entities-removal.ts";
-import { activeCheck, type NamespaceWatch } from "./namespaces-record.ts";
-import { cursorOf, inChunks, pageOf, placeAfter, where } from "./paging.ts";
-import { hasPlan, planMoved } from "./plans-record.ts";
-import { failAfterMaxConflicts, type Records } from "./records.ts";
+import { finishRemoval } from "./entities-removal.ts";
+import { NamedRecords } from "./named-records.ts";
+import type { NamespaceParts } from "./namespace-parts.ts";
+import { idOf, pageAfter } from "./paging.ts";
+import { childrenIndex } from "./records.ts";
 import {
   all,
   deleteRecord,
   isStill,
-  keyIn,
   missing,
   putRecord,
   type RecordWrite,
   texts,
   updateRecord,
 } from "./records-write.ts";
-import {
-  CHILDREN_INDEX,
-  childKeys,
-  deletingKeys,
-  entityKey,
-  entityPk,
-  GSI1PK,
-  GSI1SK,
-  GSI4PK,
-  GSI4SK,
-  META_SK,
-  NAMESPACE_INDEX,
-  namespaceIdKey,
-  PARENT_GENERATION,
-  PLAN_ID,
-} from "./schema.ts";
-import { notShared } from "./shared-table.ts";
-import type { VersionGate } from "./version-gate.ts";
+import { childKeys, deletingKeys, entityPk, GSI1PK, GSI1SK, PARENT_GENERATION, PLAN_ID } from "./schema.ts";
+import { notShared } from "./version-gate.ts";
 
-interface EntityParts {
-  readonly records: Records;
-  readonly watch: NamespaceWatch;
-  readonly audit: DynamoAudit;
-  readonly removal: EntityRemoval;
-  readonly recent: RecentChange;
+interface EntityParts extends NamespaceParts {
   readonly propagation: ConfigPropagation;
-  readonly gate: VersionGate;
-  readonly ids: Random;
-  /** The original writes to this table too; it knows no plans. */
-  readonly shared: boolean;
 }
 
-/** Entities of one namespace. A change is conditional on what it read, and tried again when another change came first. */
+/** Entities of one namespace. */
 export class DynamoEntities implements EntityStore {
   readonly #namespaceId: string;
   readonly #parts: EntityParts;
-  readonly #records: Records;
-  readonly #hierarchy: DynamoHierarchy;
+  readonly #entities: NamedRecords<Entity>;
 
-  constructor(namespaceId: string, parts: EntityParts) {
-    this.#namespaceId = namespaceId;
+  constructor(parts: EntityParts) {
+    this.#namespaceId = parts.namespaceId;
     this.#parts = parts;
-    this.#records = parts.records;
-    this.#hierarchy = new DynamoHierarchy(parts.records, namespaceId);
+    this.#entities = new NamedRecords(parts, {
+      pkOf: entityPk,
+      decode: entityOf,
+      finish: (id) => finishRemoval(parts, id),
+      what: (id) => `Entity ${id}`,
+    });
   }
 
-  async create(entity: Entity, event: AuditEvent): Promise<CreateReply> {
+  create(entity: Entity, event: AuditEvent): Promise<CreateReply> {
     const { id, parentId, planId } = entity;
-    for (let attempt = 0; ; attempt++) {
-      failAfterMaxConflicts(attempt, `Entity ${id}`);
-      if (entityOf(await this.#readToChange(id)) !== undefined) return { kind: "exists" };
-      const placement = parentId === undefined ? ROOT : await this.#hierarchy.checkPlacement(parentId, id, true);
-      if (placement.kind === "refused") return placement.problem;
-      if (planId !== undefined && !(await this.#hasPlan(planId))) return { kind: "planMissing", planId };
-      const reply = await this.#records.transact([
-        putRecord(
-          entityKey(this.#namespaceId, id),
-          entityItem(this.#namespaceId, entity, { incarnation: this.#incarnation(), atMs: event.atMs }),
-          missing,
-        ),
-        ...placement.writes,
-        ...this.#linked(id, parentId),
-        ...planMoved(this.#namespaceId, id, { from: undefined, to: planId }),
-        activeCheck(this.#namespaceId),
-        await this.#parts.audit.entry(event),
-      ]);
-      if (reply.kind === "failed") continue;
-      this.#parts.recent.note();
-      return { kind: "created" };
-    }
+    return this.#entities.change<CreateReply>(id, event, async (known) => {
+      if (known !== undefined) return { reply: { kind: "exists" } };
+      const placement = await this.#placement(id, parentId, true);
+      if (placement.kind === "refused") return { reply: placement.problem };
+      if (planId !== undefined && !(await this.#hasPlan(planId))) return { reply: { kind: "planMissing", planId } };
+      const item = entityItem(this.#namespaceId, entity, { incarnation: this.#incarnation(), atMs: event.atMs });
+      return {
+        reply: { kind: "created" },
+        writes: [
+          putRecord(this.#entities.key(id), item, missing),
+          ...placement.writes,
+          ...this.#linked(id, parentId),
+          ...planMoved(this.#namespaceId, id, { from: undefined, to: planId }),
+        ],
+        onApplied: () => this.#parts.recent.note(),
+      };
+    });
   }
 
-  async get(id: string): Promise<Entity | undefined> {
-    return entityOf(await this.#records.get(entityKey(this.#namespaceId, id)));
+  get(id: string): Promise<Entity | undefined> {
+    return this.#entities.get(id);
   }
 
   async update(id: string, change: EntityChange, event: AuditEvent): Promise<UpdateReply> {
+    const { propagation, gate } = this.#parts;
     const { patch, version, nowMs } = change;
-    if (patch.parentId !== undefined) await this.#parts.gate.demand("parentMove");
-    for (let attempt = 0; ; attempt++) {
-      failAfterMaxConflicts(attempt, `Entity ${id}`);
-      const item = await this.#readToChange(id);
+    if (patch.parentId !== undefined) await gate.demand("parentMove");
+    return this.#entities.change<UpdateReply>(id, event, async (item) => {
       const entity = entityOf(item);
-      if (item === undefined || entity === undefined) return { kind: "missing" };
-      if (version !== undefined && version !== entity.version) return { kind: "conflict", version: entity.version };
+      if (item === undefined || entity === undefined) return { reply: { kind: "missing" } };
+      if (version !== undefined && version !== entity.version) {
+        return { reply: { kind: "conflict", version: entity.version } };
+      }
       const updated = patched(entity, patch, nowMs);
       const isMoved = updated.parentId !== entity.parentId;
-      const parentId = typeof patch.parentId === "string" ? patch.parentId : undefined;
-      const placement = parentId === undefined ? ROOT : await this.#hierarchy.checkPlacement(parentId, id, false);
-      if (placement.kind === "refused") return placement.problem;
+      const parentId = patch.parentId ?? undefined;
+      const placement = await this.#placement(id, parentId, false);
+      if (placement.kind === "refused") return { reply: placement.problem };
       const plans = { from: entity.planId, to: updated.planId };
       if (plans.to !== undefined && plans.to !== plans.from && !(await this.#hasPlan(plans.to))) {
-        return { kind: "planMissing", planId: plans.to };
+        return { reply: { kind: "planMissing", planId: plans.to } };
       }
-      const reply = await this.#records.transact([
-        this.#changed(item, updated, { isMoved, atMs: event.atMs }),
-        ...(isMoved
-          ? [...placement.writes, ...this.#unlinked(id, entity.parentId), ...this.#linked(id, parentId)]
-          : []),
-        ...planMoved(this.#namespaceId, id, plans),
-        activeCheck(this.#namespaceId),
-        await this.#parts.audit.entry(event),
-      ]);
-      if (reply.kind === "failed") continue;
-      if (isMoved || updated.cascade !== entity.cascade) await this.#parts.propagation.ownerChanged(id);
-      if (plans.from !== plans.to) await this.#parts.propagation.planChanged(id);
-      return { kind: "updated", entity: updated };
-    }
+      const links = [...this.#unlinked(id, entity.parentId), ...this.#linked(id, parentId)];
+      return {
+        reply: { kind: "updated", entity: updated },
+        writes: [
+          this.#update(item, updated, { isMoved, atMs: event.atMs }),
+          ...(isMoved ? [...placement.writes, ...links] : []),
+          ...planMoved(this.#namespaceId, id, plans),
+        ],
+        onApplied: async () => {
+          if (isMoved || updated.cascade !== entity.cascade) await propagation.ownerChanged(id);
+          if (plans.from !== plans.to) await propagation.planChanged(id);
+        },
+      };
+    });
   }
 
-  async delete(id: string, event: AuditEvent): Promise<DeleteReply> {
-    const { removal, audit } = this.#parts;
-    const key = entityKey(this.#namespaceId, id);
-    for (let attempt = 0; ; attempt++) {
-      failAfterMaxConflicts(attempt, `Entity ${id}`);
-      const [item, namespace] = await this.#records.getAll([key, namespaceIdKey(this.#namespaceId)], CONSISTENT);
-      this.#parts.watch.requireActive(this.#namespaceId, namespace);
-      if (item === undefined) return { kind: "missing" };
-      if (item[DELETING] === undefined) {
-        const childId = await this.#hierarchy.firstChild(id);
-        if (childId !== undefined) return { kind: "children", childId };
-        // From here on it is deleted for every process. The rest is clearing up; any process that finds the mark can finish it.
-        const reply = await this.#records.transact([
-          updateRecord(
-            key,
-            { set: { [DELETING]: { S: event.eventId }, ...texts(deletingKeys(id)) }, remove: CHILD_KEYS },
-            all(isUnchanged(item), isStill(CHILD_SEQ, item[CHILD_SEQ])),
-          ),
+  delete(id: string, event: AuditEvent): Promise<DeleteReply> {
+    return this.#entities.delete<DeleteReply>(id, event, async (item) => {
+      const [childId] = (await childrenOf(this.#parts, id)).toSorted();
+      if (childId !== undefined) return { reply: { kind: "children", childId } };
+      const marks = { [DELETING]: { S: event.eventId }, ...texts(deletingKeys(id)) };
+      const isChildless = all(isUnchanged(item), isStill(CHILD_SEQ, item[CHILD_SEQ]));
+      return {
+        reply: { kind: "deleted" },
+        // From here on it is deleted for every process. Any process that finds the mark can finish the removal.
+        writes: [
+          updateRecord(this.#entities.key(id), { set: marks, remove: CHILD_KEYS }, isChildless),
           ...this.#unlinked(id, parentIn(item)),
           ...planMoved(this.#namespaceId, id, { from: item[PLAN_ID]?.S, to: undefined }),
-          activeCheck(this.#namespaceId),
-          await audit.entry(event),
-        ]);
-        if (reply.kind === "failed") continue;
-        this.#parts.recent.note();
-      }
-      await removal.finish(id);
-      return { kind: "deleted" };
-    }
-  }
-
-  async children(id: string, { limit, cursor }: PageRequest): Promise<Page<Entity>> {
-    const [after] = placeAfter(cursor, 1) ?? [];
-    const first = childKeys(this.#namespaceId, id, after === undefined ? "" : `${after}!`);
-    const items = this.#records.query({
-      index: CHILDREN_INDEX,
-      partition: [GSI1PK, first[GSI1PK] ?? ""],
-      range: { name: GSI1SK, from: first[GSI1SK] ?? "", to: "CHILD$" },
-      pageSize: limit + 1,
+        ],
+        onApplied: () => {
+          this.#parts.recent.note();
+          return finishRemoval(this.#parts, id);
+        },
+      };
     });
-    return pageOf(entitiesIn(items), limit, (entity) => cursorOf(entity.id));
   }
 
-  async list({ limit, cursor }: PageRequest): Promise<Page<Entity>> {
-    const [after] = placeAfter(cursor, 1) ?? [];
-    return pageOf(this.#all(after, limit + 1), limit, (entity) => cursorOf(entity.id));
+  children(id: string, page: PageRequest): Promise<Page<Entity>> {
+    const children = (after: string | undefined, count: number) => {
+      const first = childKeys(this.#namespaceId, id, after === undefined ? "" : `${after}!`);
+      const range = { from: first[GSI1SK] ?? "", to: "CHILD$" };
+      return entitiesIn(this.#parts.records.query({ ...childrenIndex(first[GSI1PK] ?? "", range), pageSize: count }));
+    };
+    return pageAfter(page, children, idOf);
   }
 
-  async *#all(after: string | undefined, count: number): AsyncGenerator<Entity> {
-    const first = entityPk(this.#namespaceId, "");
-    const items = this.#records.query({
-      index: NAMESPACE_INDEX,
-      partition: [GSI4PK, this.#namespaceId],
-      // `!` sorts before every character of an id, `$` right after the `#` before it.
-      range: {
-        name: GSI4SK,
-        from: after === undefined ? first : `${entityPk(this.#namespaceId, after)}!`,
-        to: `${first.slice(0, -1)}$`,
-      },
-      keysOnly: true,
-    });
-    // Configuration and usage of an entity stand under the same key.
-    const metas = where(items, (item) => keyIn(item).sk === META_SK);
-    for await (const chunk of inChunks(metas, count)) {
-      const found = await this.#records.getAll(chunk.map(keyIn), CONSISTENT);
-      for (const item of found) {
-        const entity = entityOf(item);
-        if (entity !== undefined) yield entity;
-      }
-    }
+  list(page: PageRequest): Promise<Page<Entity>> {
+    return this.#entities.list(page);
   }
 
-  /** The entity as it is now. Throws when the namespace is not active; first removes what a deleted entity of that id left. */
-  async #readToChange(id: string): Promise<Attributes | undefined> {
-    for (let attempt = 0; ; attempt++) {
-      failAfterMaxConflicts(attempt, `Entity ${id}`);
-      const keys = [entityKey(this.#namespaceId, id), namespaceIdKey(this.#namespaceId)];
-      const [item, namespace] = await this.#records.getAll(keys, CONSISTENT);
-      this.#parts.watch.requireActive(this.#namespaceId, namespace);
-      if (item?.[DELETING] === undefined) return item;
-      await this.#parts.removal.finish(id);
-    }
-  }
-
-  #changed(
+  #update(
     before: Attributes,
     updated: Entity,
     { isMoved, atMs }: { readonly isMoved: boolean; readonly atMs: number },
@@ -249,12 +172,16 @@ export class DynamoEntities implements EntityStore {
       ...(isMoved && parentId === undefined ? CHILD_KEYS : []),
       ...(updated.planId === undefined && before[PLAN_ID] !== undefined ? [PLAN_ID] : []),
     ];
-    return updateRecord(entityKey(this.#namespaceId, id), { set, remove }, isUnchanged(before));
+    return updateRecord(this.#entities.key(id), { set, remove }, isUnchanged(before));
   }
 
   async #hasPlan(planId: string): Promise<boolean> {
     if (this.#parts.shared) throw notShared("Plans");
-    return hasPlan(this.#records, this.#namespaceId, planId);
+    return hasPlan(this.#parts.records, this.#namespaceId, planId);
+  }
+
+  async #placement(id: string, parentId: string | undefined, isNew: boolean): Promise<Placement> {
+    return parentId === undefined ? ROOT : checkPlacement(this.#parts, parentId, id, isNew);
   }
 
   #linked(id: string, parentId: string | undefined): readonly RecordWrite[] {
@@ -272,8 +199,7 @@ export class DynamoEntities implements EntityStore {
   }
 }
 
-const CONSISTENT = { consistent: true } as const;
-const ROOT = { kind: "allowed", writes: [] } as const;
+const ROOT: Placement = { kind: "allowed", writes: [] };
 
 async function* entitiesIn(items: AsyncIterable<Attributes>): AsyncGenerator<Entity> {
   for await (const item of items) {

@@ -3,7 +3,7 @@ import type { Item, ItemAnswer, TransactionAnswer, Undecided } from "../../ports
 import type { DynamoAnswer } from "./client.ts";
 import type { Attributes } from "./codec.ts";
 
-/** The store refuses what it was asked, and asking again will not help. Never a reason to let anyone in. */
+/** The store refuses a request, and repeating it will not help. It is never a reason to let a request in. */
 export class StoreRefused extends LimiterError {
   /** The service's own name for it, such as `AccessDeniedException`. */
   readonly serviceCode: string;
@@ -14,15 +14,14 @@ export class StoreRefused extends LimiterError {
   }
 }
 
-/** How the items of an answer are read. */
 export interface ItemReader {
   readonly tableName: string;
   decode(attributes: Attributes): Item;
-  /** What an applied write left, where the answer does not show it. */
+  /** The item after an applied write, if the answer does not have it. */
   readonly after: Item;
 }
 
-/** The port's answer to a write of one item. Throws what asking again cannot help. */
+/** The port's answer to a write of one item. Throws for faults that a repetition cannot help. */
 export function itemAnswerOf(answer: DynamoAnswer, reader: ItemReader): ItemAnswer {
   switch (answer.kind) {
     case "answered": {
@@ -51,7 +50,7 @@ export function transactionAnswerOf(answer: DynamoAnswer, tableName: string): Tr
       return conditionSeen(answer) === undefined ? undecidedOf(answer, tableName) : { kind: "failed" };
     case "unsent":
       return { kind: "refused", why: "unreachable", cause: answer.cause };
-    // A transaction shows no items, so what comes late says no more than whether it was done.
+    // A transaction returns no items, so a late answer only says whether it was applied.
     case "lost":
       return {
         kind: "unknown",
@@ -64,19 +63,19 @@ export function transactionAnswerOf(answer: DynamoAnswer, tableName: string): Tr
   }
 }
 
-/** Which conditions of a transaction did not hold, by the number of the write. */
+/** The indexes of the writes of a transaction whose conditions did not hold. */
 export function failedReasons(answer: DynamoAnswer): ReadonlySet<number> {
   if (answer.kind !== "failed") return new Set();
   const failed = reasonsOf(answer.body).map(({ Code }, i) => (Code === "ConditionalCheckFailed" ? i : -1));
   return new Set(failed.filter((i) => i >= 0));
 }
 
-/** What a read that failed may be asked again for; anything else is thrown. */
+/** The cause of a failed read that may be repeated. Any other is thrown. */
 export function readFaultOf(answer: Exclude<DynamoAnswer, { kind: "answered" }>, tableName: string): unknown {
   return answer.kind === "failed" ? undecidedOf(answer, tableName).cause : answer.cause;
 }
 
-/** After all the time there was. */
+/** The error when no time is left. */
 export function unavailable(what: string, tableName: string, cause: unknown): RateLimiterUnavailable {
   const why = cause instanceof Error ? cause.message : String(cause);
   return new RateLimiterUnavailable(`The table "${tableName}" did not respond in time (${what}): ${why}`, { cause });
@@ -98,7 +97,7 @@ const THROTTLED: ReadonlySet<string> = new Set([
   "Throttling",
   "RequestLimitExceeded",
   "TooManyRequestsException",
-  // As reasons of a transaction.
+  // Reasons of a cancelled transaction.
   "ProvisionedThroughputExceeded",
   "ThrottlingError",
 ]);
@@ -124,11 +123,11 @@ const ACCESS: ReadonlySet<string> = new Set([
   "OptInRequired",
 ]);
 
-/** The item before, where a condition did not hold; undefined where that is not what happened. */
+/** The item before a failed condition; undefined if no condition failed. */
 function conditionSeen({ code, body }: Refused): { readonly item: Attributes | undefined } | undefined {
   if (code === "ConditionalCheckFailedException") return { item: body.Item as Attributes | undefined };
   if (code !== "TransactionCanceledException") return undefined;
-  // Whatever else was in the way: as things stood, it was not to be.
+  // A failed condition decides, whatever other reasons there are.
   const reason = reasonsOf(body).find(({ Code }) => Code === "ConditionalCheckFailed");
   return reason === undefined ? undefined : { item: reason.Item };
 }
@@ -137,12 +136,12 @@ function undecidedOf(refused: Refused, tableName: string): Undecided {
   const cause = errorOf(refused);
   const { status, code } = refused;
   const codes = code === "TransactionCanceledException" ? reasonCodes(refused) : [code];
-  // Reasons that asking again cannot help come first: one of them is enough.
+  // One reason that a repetition cannot help is enough.
   const hopeless = codes.find((each) => !isPassing(each, status));
   if (hopeless !== undefined) throw thrownFor(hopeless, refused, tableName);
   if (codes.some((each) => CONFLICTS.has(each))) return { kind: "refused", why: "conflict", cause };
   if (codes.some((each) => THROTTLED.has(each)) || status === 429) return { kind: "refused", why: "throttled", cause };
-  // A server that failed may have done it. And while a transaction of this token is in progress, it may yet be done.
+  // A failed server may have applied it, and a transaction with this token in progress still may.
   return { kind: "unknown", cause };
 }
 
@@ -184,7 +183,7 @@ function reasonsOf(body: Record<string, unknown>): readonly CancellationReason[]
   return Array.isArray(reasons) ? (reasons as CancellationReason[]) : [];
 }
 
-/** Why a transaction was cancelled; without reasons, that it was. */
+/** The reasons of a cancelled transaction, or its own code without any. */
 function reasonCodes({ body, code }: Refused): readonly string[] {
   const codes = reasonsOf(body).flatMap(({ Code }) => (Code === undefined || Code === "None" ? [] : [Code]));
   return codes.length === 0 ? [code] : codes;
@@ -194,7 +193,7 @@ function errorOf({ code, message, status }: Refused): Error {
   return Object.assign(new Error(`${code}: ${message}`), { code, status });
 }
 
-/** Never rejects: who waits for what comes late has been answered already. */
+/** Never rejects, because the caller has been answered already. */
 function laterOf(
   { later }: Extract<DynamoAnswer, { kind: "lost" }>,
   read: (late: DynamoAnswer) => ItemAnswer,

@@ -1,15 +1,16 @@
 import { LimiterError } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { DynamoAnswer, DynamoClient, DynamoOperation } from "./client.ts";
 import { entityPk, PK, SCHEMA_VERSION_ATTRIBUTE, SK, versionKey } from "./schema.ts";
 
-/** What a table says about itself, and what these credentials may do there. */
+/** The properties of a table, and the rights of these credentials on it. */
 export interface TableInspection {
   /** The version of its schema. Absent: it is not a table of this package, or not set up. */
   readonly schema?: string;
   /** Operations that AWS refused because a right is missing. */
   readonly denied: readonly string[];
-  /** How far this machine's clock is ahead of the server's, in ms. */
+  /** The lead of this machine's clock over the server's, in ms. */
   readonly aheadMs: number;
 }
 
@@ -24,7 +25,7 @@ interface InspectOptions {
   readonly timeoutMs: number;
 }
 
-/** Tries every right that a limiter needs by calls that change nothing: each write has a condition that cannot hold. */
+/** Tests every right that a limiter needs with calls that change nothing: each write has a condition that cannot hold. */
 export async function inspectTable(options: InspectOptions): Promise<TableInspection> {
   const { client, table, timeoutMs } = options;
   const { pk, sk } = versionKey();
@@ -42,10 +43,10 @@ export async function inspectTable(options: InspectOptions): Promise<TableInspec
   const item = read.kind === "answered" ? (read.body.Item as Record<string, { S?: string }> | undefined) : undefined;
   const schema = item?.[SCHEMA_VERSION_ATTRIBUTE]?.S;
   const aheadMs = options.local.now() - options.clock.now();
-  return { ...(schema === undefined ? {} : { schema }), denied, aheadMs };
+  return { ...given({ schema }), denied, aheadMs };
 }
 
-/** An entity of that id may be; the conditions hold for none. */
+/** An entity of that id may exist; the conditions never hold. */
 function tries({ table: TableName, namespaceId }: InspectOptions): readonly (readonly [DynamoOperation, object])[] {
   const partition = { S: entityPk(namespaceId, "zae-limiter.doctor") };
   const Key = { [PK]: partition, [SK]: { S: "#DOCTOR" } };
@@ -84,10 +85,25 @@ function isDenied(answer: DynamoAnswer): boolean {
   return answer.kind === "failed" && /AccessDenied|NotAuthorized|UnrecognizedClient/.test(answer.code);
 }
 
-/** A condition that did not hold is what was wanted. */
+/** A failed condition is the expected answer. */
 function requireReached(answer: DynamoAnswer): void {
   if (answer.kind === "answered") return;
   if (answer.kind === "failed" && /ConditionalCheckFailed|TransactionCanceled/.test(answer.code)) return;
   const why = answer.kind === "failed" ? `${answer.code}: ${answer.message}` : String(answer.cause);
   throw new LimiterError("store_refused", `The permissions on the table could not be checked (${why}); try again.`);
 }
+
+/** The names of all tables, whether limiters use them or not: at most a thousand, and none without the right to list them. */
+export async function tableNames(client: DynamoClient, timeoutMs: number): Promise<readonly string[]> {
+  const names: string[] = [];
+  for (let after: unknown, isMore = true; isMore && names.length < NAMES_MAX; isMore = after !== undefined) {
+    const body = JSON.stringify({ ExclusiveStartTableName: after });
+    const answer = await client.send("ListTables", body, { timeoutMs });
+    if (answer.kind !== "answered") break;
+    names.push(...((answer.body.TableNames ?? []) as readonly string[]));
+    after = answer.body.LastEvaluatedTableName;
+  }
+  return names;
+}
+
+const NAMES_MAX = 1_000;

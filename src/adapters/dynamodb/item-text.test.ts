@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { decodeItem, encodeMembers } from "./codec.ts";
 import { ItemTexts } from "./item-text.ts";

@@ -2,19 +2,19 @@ import type { Item, ItemValue } from "../../ports/item-store.ts";
 import { PLACE_ATTRIBUTES } from "./schema.ts";
 
 /**
- * Reads the text of an answer that shows the whole item of a bucket, in a third of the time of JSON: no object is made for each
- * value, names are expected as they came in the item before, an item begins as a copy of one with the same names, and a value
- * that has always been the same, as most of a bucket are, is only compared. What is not of the plain form that DynamoDB
- * writes is left to JSON.
+ * Reads the text of an answer with the whole item of a bucket, in a third of the time of JSON: no object is made for
+ * each value, names are expected in the order of the previous item, an item begins as a copy of one with the same
+ * names, and a value that has always been the same, like most of a bucket, is only compared. Texts that are not in the
+ * plain form of DynamoDB are left to JSON.
  */
 export class ItemTexts {
   #start = rootNode();
   #last = this.#start;
   #places = 0;
 
-  /** The item; undefined where it has to be read by JSON, and that says whether anything is wrong with it. */
+  /** The item; undefined if it must be read by JSON, which reports what is wrong with it. */
   read(text: string): Item | undefined {
-    // With it, a quotation mark would not be the end of a text.
+    // After a backslash a quotation mark would not end the text.
     if (!text.startsWith(OPENING) || text.includes("\\")) return undefined;
     const expected = this.#last;
     const item = { ...expected.blank };
@@ -26,13 +26,13 @@ export class ItemTexts {
     return this.#fill(other, text) && other;
   }
 
-  /** Where the names end; undefined if the text is not of the plain form. */
+  /** Fills the item and returns the node of its last name; undefined if the text is not in the plain form. */
   #fill(item: Record<string, ItemValue>, text: string): NameNode | undefined {
     let node = this.#start;
     let at = OPENING.length;
     for (;;) {
       let next = node.next;
-      // Slices are compared, here and below, since for texts of this length `startsWith` takes twice as long.
+      // Here and below slices are compared: `startsWith` takes twice as long for texts of this length.
       if (next !== undefined && next.steady !== "" && text.slice(at, at + next.steady.length) === next.steady) {
         node = next;
         at += node.steady.length;
@@ -70,7 +70,7 @@ export class ItemTexts {
       const name = text.slice(at + 1, nameEnd);
       const isNumber = head === `"${name}":{"N":"`;
       if (!isNumber && head !== `"${name}":{"S":"`) return undefined;
-      // Names come from configuration: should somebody make them up endlessly, they are learnt again.
+      // The number of nodes is bounded, because names are the caller's.
       if (++this.#places > PLACES_MAX) {
         this.#places = 0;
         this.#start = rootNode();
@@ -84,25 +84,25 @@ export class ItemTexts {
   }
 }
 
-/** A name after certain others: items with the same names in the same order lead to the same node. */
+/** A name after certain others: items with the same names in the same order share their nodes. */
 interface NameNode {
   readonly name: string;
   readonly before: NameNode | undefined;
-  /** All of the text before its value. */
+  /** The text before its value. */
   readonly head: string;
   readonly isNumber: boolean;
-  /** Part of the item: it does not follow from its key. */
+  /** True unless it follows from the key of the item. */
   readonly isOwn: boolean;
   /** No value has been seen here yet. */
   isFirst: boolean;
-  /** All of its text up to the next name, while its value has always been the same; otherwise empty. */
+  /** Its text up to the next name, while its value has always been the same; otherwise empty. */
   steady: string;
-  /** The value that `steady` says. */
+  /** The value in `steady`. */
   value: ItemValue;
-  /** What came after it the last time, and what ever did. */
+  /** The name that followed last time, and all that ever did. */
   next: NameNode | undefined;
   readonly others: Map<string, NameNode>;
-  /** An item that ends here, to be filled. */
+  /** A template of an item that ends here. */
   blank: Item | undefined;
 }
 
@@ -118,12 +118,12 @@ function nodeOf(given: Pick<NameNode, "name" | "head" | "isNumber" | "before">):
 
 function expectAgain(node: NameNode, steady: string, value: ItemValue): void {
   node.isFirst = false;
-  // A copy: a slice would keep the whole answer.
+  // A copy, because a slice would keep the whole answer in memory.
   node.steady = Buffer.from(steady).toString();
   node.value = value;
 }
 
-// Made by JSON, for what is put together name by name becomes a hash table, which takes several times as long to copy.
+// Built by JSON.parse: an object built name by name becomes a hash table, which takes several times as long to copy.
 function blankOf(end: NameNode): Item {
   const members: string[] = [];
   for (let node = end; node.before !== undefined; node = node.before) {
@@ -134,7 +134,7 @@ function blankOf(end: NameNode): Item {
 
 const OPENING = '{"Attributes":{';
 const CLOSING = "}}}";
-/** How much of the head follows a name. */
+/** The length of the head after the name. */
 const HEAD_MORE = '":{"N":"'.length;
 const PLACES_MAX = 50_000;
 const DIGITS_EXACT = 15;
@@ -143,7 +143,6 @@ const NINE = 57;
 const COMMA = 44;
 const BRACE = 125;
 
-/** A plain whole number that is exact. */
 function wholeIn(text: string, from: number, end: number): number | undefined {
   const isNegative = text.startsWith("-", from);
   const first = isNegative ? from + 1 : from;

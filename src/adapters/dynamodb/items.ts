@@ -14,33 +14,27 @@ import type {
   ItemWrite,
   TransactionAnswer,
 } from "../../ports/item-store.ts";
-import type { Clock } from "../../ports/system.ts";
-import { isShardKey } from "../../protocol/item/item-key.ts";
-import type { DynamoAnswer, DynamoClient } from "./client.ts";
+import { isShardKey } from "../../protocol/item/write-builder.ts";
+import type { DynamoAnswer, TableAccess } from "./client.ts";
 import { type Attributes, decodeItem, decodeOperation } from "./codec.ts";
 import { failedReasons, type ItemReader, itemAnswerOf, transactionAnswerOf } from "./errors.ts";
 import { ItemTexts } from "./item-text.ts";
 import { isMaking, type OwnerStamps, type Stamped } from "./items-owner.ts";
-import { type DynamoRequest, ItemRequests } from "./requests.ts";
+import { keyIn } from "./records-write.ts";
+import { type DynamoRequest, ItemRequests, type QueryPage } from "./requests.ts";
 import { RetriedCalls } from "./retried-calls.ts";
 import { RETRY } from "./retry-policy.ts";
-import { GSI2SK, PK, parseItemKey, parseResourceBucketSk, SK } from "./schema.ts";
+import { GSI2SK, parseItemKey, parseResourceBucketSk } from "./schema.ts";
 
-interface DynamoItemsOptions {
-  readonly client: DynamoClient;
-  readonly tableName: string;
+interface DynamoItemsOptions extends TableAccess {
   readonly namespaceId: string;
-  /** For waiting between attempts to read. */
-  readonly clock: Clock;
-  /** A number in [0, 1), for jitter. */
-  readonly random: () => number;
-  /** How long listing buckets may take, in ms. No acquire waits for it. */
+  /** The time for listing buckets, in ms. No acquire waits for it. */
   readonly listTimeoutMs: number;
-  /** The id under which an event is stored: it sorts by time, and is the same for the same event. */
+  /** The id of an event in the table. It sorts by time, and the same event always gets the same id. */
   readonly auditIdOf: (event: AuditEvent) => string;
-  /** How long events are kept, in seconds. */
+  /** The retention of events, in seconds. */
   readonly auditKeptS: number;
-  /** Shared table: items that are made say who owns them. */
+  /** Set for a shared table, where new items name their owner. */
   readonly owners?: OwnerStamps;
 }
 
@@ -50,13 +44,13 @@ export class DynamoItems implements ItemStore {
   readonly #requests: ItemRequests;
   readonly #calls: RetriedCalls;
   readonly #readItem: (text: string) => Item | undefined;
-  /** By the writes as they were given: a transaction that is repeated must be the same. */
+  /** Keyed by the caller's writes, because a repeated transaction must be identical. */
   readonly #stamped = new WeakMap<readonly ItemWrite[], Stamped>();
 
   constructor(options: DynamoItemsOptions) {
     const { tableName, namespaceId } = options;
     this.#options = options;
-    // An acquire waits for these: a table that is slow to answer is waited for as long as the acquire allows.
+    // An acquire waits for these calls, so a slow table may use all of its time.
     this.#calls = new RetriedCalls({ ...options, attemptMaxMs: Number.POSITIVE_INFINITY });
     this.#requests = new ItemRequests({ tableName, namespaceId });
     const texts = new ItemTexts();
@@ -69,7 +63,7 @@ export class DynamoItems implements ItemStore {
     const { operation, body } = this.#requests.write(write);
     const readItem = isShardKey(write.key) ? this.#readItem : undefined;
     const answer = await client.send(operation, body, { timeoutMs, readItem });
-    // What nearly every answer is: nothing is left to be read.
+    // The usual answer needs no further reading.
     if (answer.kind === "answered" && answer.item !== undefined) return { kind: "applied", item: answer.item };
     return itemAnswerOf(answer, this.#readerOf(write));
   }
@@ -107,48 +101,49 @@ export class DynamoItems implements ItemStore {
     );
   }
 
-  async listKeys({ entityId }: BucketOwner, { limit, cursor }: PageRequest): Promise<Page<BucketKey>> {
-    const deadline = this.#calls.deadline(this.#options.listTimeoutMs);
+  listKeys({ entityId }: BucketOwner, { limit, cursor }: PageRequest): Promise<Page<BucketKey>> {
     const after = cursor === undefined ? undefined : keyOfCursor(cursor);
+    const request = (page: QueryPage) => this.#requests.bucketKeys(entityId, after, page);
+    const bucketIn = (item: Attributes) => {
+      const key = parseItemKey(keyIn(item))?.key;
+      return key?.shard === 0 && key.operation === undefined ? key.bucket : undefined;
+    };
+    return this.#list(limit, request, bucketIn, (last) => `${last.entityId}#${last.resource}`);
+  }
+
+  listBuckets(resource: string, { limit, cursor }: PageRequest): Promise<Page<BucketKey>> {
+    const request = (page: QueryPage) => this.#requests.bucketsOf(resource, cursor, page);
+    const bucketIn = (item: Attributes) => {
+      const parsed = parseResourceBucketSk(item[GSI2SK]?.S ?? "");
+      return parsed?.shard === 0 ? bucketKey(parsed.entityId, resource) : undefined;
+    };
+    return this.#list(limit, request, bucketIn, ({ entityId }) => entityId);
+  }
+
+  async #list(
+    limit: number,
+    request: (page: QueryPage) => DynamoRequest,
+    bucketIn: (item: Attributes) => BucketKey | undefined,
+    cursorOf: (last: BucketKey) => string,
+  ): Promise<Page<BucketKey>> {
+    const deadline = this.#calls.deadline(this.#options.listTimeoutMs);
     const keys: BucketKey[] = [];
     let from: unknown;
     do {
-      const request = this.#requests.bucketKeys(entityId, { after, from, count: limit + 1 - keys.length });
-      const body = await this.#calls.call(request, deadline, "list");
-      for (const { [PK]: pk, [SK]: sk } of body.Items as readonly Attributes[]) {
-        const parsed = parseItemKey({ pk: pk?.S ?? "", sk: sk?.S ?? "" })?.key;
-        if (parsed?.shard === 0 && parsed.operation === undefined) keys.push(parsed.bucket);
+      // One more than the limit shows whether there is another page.
+      const body = await this.#calls.call(request({ from, count: limit + 1 - keys.length }), deadline, "list");
+      for (const item of body.Items as readonly Attributes[]) {
+        const bucket = bucketIn(item);
+        if (bucket !== undefined) keys.push(bucket);
       }
       from = body.LastEvaluatedKey;
     } while (from !== undefined && keys.length <= limit);
     const items = keys.slice(0, limit);
     const last = items.at(-1);
-    return keys.length > limit && last !== undefined
-      ? { items, cursor: `${last.entityId}#${last.resource}` }
-      : { items };
+    return keys.length > limit && last !== undefined ? { items, cursor: cursorOf(last) } : { items };
   }
 
-  async listBuckets(resource: string, { limit, cursor }: PageRequest): Promise<Page<BucketKey>> {
-    const deadline = this.#calls.deadline(this.#options.listTimeoutMs);
-    const entityIds: string[] = [];
-    let from: unknown;
-    do {
-      // One more than asked for tells whether there is another page.
-      const count = limit + 1 - entityIds.length;
-      const request = this.#requests.bucketsOf(resource, { after: cursor, from, count });
-      const body = await this.#calls.call(request, deadline, "list");
-      for (const { [GSI2SK]: sk } of body.Items as readonly Attributes[]) {
-        const parsed = parseResourceBucketSk(sk?.S ?? "");
-        if (parsed?.shard === 0) entityIds.push(parsed.entityId);
-      }
-      from = body.LastEvaluatedKey;
-    } while (from !== undefined && entityIds.length <= limit);
-    const items = entityIds.slice(0, limit).map((entityId) => bucketKey(entityId, resource));
-    const last = items.at(-1);
-    return entityIds.length > limit && last !== undefined ? { items, cursor: last.entityId } : { items };
-  }
-
-  /** Makes an item, if its owner is still who it was. */
+  /** Creates an item if its owner has not changed. */
   async #make(write: ItemWrite, owners: OwnerStamps, timeoutMs: number): Promise<ItemAnswer> {
     const { clock } = this.#options;
     const untilMs = clock.now() + timeoutMs;
@@ -161,7 +156,7 @@ export class DynamoItems implements ItemStore {
       const made = asked.writes[0] as ItemWrite;
       const answer = await this.#send(this.#requests.checkedPut(made, asked.checks), leftMs);
       const failed = failedReasons(answer);
-      // The owner changed, and nothing was in the way of the item itself.
+      // The owner changed, but the item itself could be written.
       if (failed.size > 0 && !failed.has(0)) continue;
       return itemAnswerOf(answer, this.#readerOf(made));
     }
@@ -194,7 +189,7 @@ function decoderOf({ operation }: ItemKey): (attributes: Attributes) => Item {
   return operation === undefined ? decodeItem : decodeOperation;
 }
 
-/** An item as it will be read: a store knows no negative zero. */
+/** The item as it will be read: DynamoDB has no negative zero. */
 function stored(item: Item): Item {
   const copy: Record<string, ItemValue> = {};
   for (const name in item) {
@@ -204,7 +199,6 @@ function stored(item: Item): Item {
   return copy;
 }
 
-/** Nothing was sent that could have been written. */
 function notAsked(cause: unknown): Extract<ItemAnswer, { kind: "refused" }> {
   if (!(cause instanceof RateLimiterUnavailable)) throw cause;
   return { kind: "refused", why: "unreachable", cause };

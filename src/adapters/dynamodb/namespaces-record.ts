@@ -1,4 +1,5 @@
 import { type Namespace, type NamespaceStatus, namespaceNotActive } from "../../domain/config/namespace.ts";
+import { given } from "../../domain/names/given.ts";
 import type { Clock } from "../../ports/system.ts";
 import { type Attributes, instantOf, instantText } from "./codec.ts";
 import { checkRecord, isStill, type RecordWrite, texts } from "./records-write.ts";
@@ -13,7 +14,7 @@ import {
   systemIndexKeys,
 } from "./schema.ts";
 
-/** What both records of a namespace say: the one found by its name, and the one found by its id. */
+/** The content of both records of a namespace: the one found by name, and the one found by id. */
 export function namespaceItem({ id, name, status, createdAtMs, deletedAtMs }: Namespace): Attributes {
   return {
     ...texts({ [NAMESPACE_ID]: id, [NAMESPACE_NAME]: name, [STATUS]: status, [CREATED_AT]: instantText(createdAtMs) }),
@@ -29,13 +30,13 @@ export function namespaceOf(item: Attributes): Namespace {
     name: item[NAMESPACE_NAME]?.S ?? "",
     status: (item[STATUS]?.S ?? "active") as NamespaceStatus,
     createdAtMs: instantOf(item[CREATED_AT]?.S),
-    ...(deletedAt === undefined ? {} : { deletedAtMs: instantOf(deletedAt) }),
+    ...given({ deletedAtMs: deletedAt === undefined ? undefined : instantOf(deletedAt) }),
   };
 }
 
 /**
- * Whether namespaces are active, as far as this process has seen lately. One item says it for all of a namespace, so it is not
- * read with every read of configuration. A change always checks the item itself.
+ * Namespaces that this process has lately seen active. The status of a namespace is one item, which is not read with
+ * every read of configuration. A change always checks the item itself.
  */
 export class NamespaceWatch {
   readonly #clock: Clock;
@@ -54,7 +55,7 @@ export class NamespaceWatch {
     this.#seenAtMs.delete(namespaceId);
   }
 
-  /** Throws when the namespace was deleted: nothing may be written into it any more. */
+  /** Throws if the namespace was deleted: nothing may be written to it. */
   requireActive(namespaceId: string, item: Attributes | undefined): void {
     if (item !== undefined && namespaceOf(item).status === "active") {
       this.#seenAtMs.set(namespaceId, this.#clock.now());
@@ -65,7 +66,7 @@ export class NamespaceWatch {
   }
 }
 
-/** For every transaction that changes something in a namespace. */
+/** Part of every transaction that changes something in a namespace. */
 export function activeCheck(namespaceId: string): RecordWrite {
   return checkRecord(namespaceIdKey(namespaceId), isStill(STATUS, { S: "active" }));
 }

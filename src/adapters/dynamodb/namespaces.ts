@@ -2,14 +2,15 @@ import type { AuditEvent } from "../../domain/config/audit.ts";
 import type { Namespace } from "../../domain/config/namespace.ts";
 import { ConflictError } from "../../domain/names/errors.ts";
 import type { Page, PageRequest } from "../../domain/names/paging.ts";
-import type { DueNamespace, NamespaceStore, PurgeReply, RecoverReply } from "../../ports/namespace-store.ts";
+import type { DueNamespace, EndCopyReply, NamespaceStore, PurgeReply, RecoverReply } from "../../ports/config-store.ts";
 import type { DynamoAudit } from "./audit.ts";
+import { change } from "./changes.ts";
 import type { Attributes } from "./codec.ts";
-import { LeaseHours } from "./lease-hours.ts";
+import { nothingDue, withDueLeases } from "./lease-hours.ts";
 import { type NamespaceWatch, namespaceItem, namespaceOf } from "./namespaces-record.ts";
-import { removeNamespace } from "./namespaces-removal.ts";
-import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
-import { failAfterMaxConflicts, type Records } from "./records.ts";
+import { idOf, inChunks, pageAfter } from "./paging.ts";
+import { managedIn } from "./provisioner.ts";
+import { entityIndex, namespaceIndex, type Records, tablePartition } from "./records.ts";
 import {
   all,
   any,
@@ -18,118 +19,228 @@ import {
   deleteRecord,
   exists,
   isStill,
+  keyIn,
   missing,
   putRecord,
   type RecordWrite,
   updateRecord,
 } from "./records-write.ts";
+import { uniqueKeys } from "./retried-calls.ts";
+import { RETRY } from "./retry-policy.ts";
 import {
+  configKey,
   DELETED_AT,
+  entityPk,
   NAMESPACE_ID,
   namespaceIdKey,
   namespaceNameKey,
-  PK,
+  provisionerKey,
   REGISTRY,
-  SK,
+  RESOURCES,
+  resourceRegistryKey,
   STATUS,
   systemPk,
+  type TableKey,
 } from "./schema.ts";
+import { hoursPk, LEASE_SLOTS, leasesPk } from "./schema-leases.ts";
 
-/** Namespaces: two records each, one found by name and one by id, that are only ever changed together. */
+/**
+ * Deletes everything of a namespace in small steps; returns the number of records. Items outside the index of the
+ * namespace (the original's provisioner writes only half of the keys) are found by the records of the system partition,
+ * which is therefore deleted last.
+ */
+async function removeNamespace(
+  records: Records,
+  namespaceId: string,
+  onProgress: (recordsDeleted: number) => void,
+): Promise<number> {
+  let count = 0;
+  const remove = async (keys: readonly TableKey[]) => {
+    if (keys.length === 0) return;
+    await records.deleteAll(keys);
+    count += keys.length;
+    onProgress(count);
+  };
+  await remove(await unindexed(records, namespaceId));
+  const system = systemPk(namespaceId);
+  // The index lags behind its table: only a pass that finds nothing is the last, and items of earlier passes that it
+  // still shows are not counted again.
+  for (let found = 1, pass = 0; found > 0 && pass < RETRY.removalPassesMax; pass++) {
+    found = 0;
+    for await (const chunk of inChunks(records.query(namespaceIndex(namespaceId)), REMOVED_AT_ONCE)) {
+      const shown = chunk.map(keyIn).filter(({ pk }) => pk !== system);
+      const keys = pass === 0 ? shown : await present(records, shown);
+      found += keys.length;
+      await remove(keys);
+    }
+  }
+  // Open leases are in another index; closed leases and idempotency keys expire within a day.
+  for (const slot of LEASE_SLOTS) {
+    const open = records.query({ ...entityIndex(leasesPk(namespaceId, slot)), keysOnly: true });
+    for await (const chunk of inChunks(open, REMOVED_AT_ONCE)) await remove(await present(records, chunk.map(keyIn)));
+  }
+  for (const pk of [hoursPk(namespaceId), system]) {
+    const rest = records.query({ ...tablePartition(pk), keysOnly: true });
+    for await (const chunk of inChunks(rest, REMOVED_AT_ONCE)) await remove(chunk.map(keyIn));
+  }
+  return count;
+}
+
+const REMOVED_AT_ONCE = 100;
+
+/** Keys of configuration that may be in no index. */
+async function unindexed(records: Records, namespaceId: string): Promise<readonly TableKey[]> {
+  const [provisioner, registry] = await records.getAll([provisionerKey(namespaceId), resourceRegistryKey(namespaceId)]);
+  const { resources, entities } = managedIn(provisioner);
+  const named = [...new Set([...resources, ...namesIn(registry)])];
+  const keys = [
+    ...named.map((resource) => configKey(namespaceId, { level: "resource", resource })),
+    ...Object.entries(entities).flatMap(([entityId, own]) =>
+      own.map((resource) => ({ pk: entityPk(namespaceId, entityId), sk: `#CONFIG#${resource}` })),
+    ),
+  ];
+  return present(records, keys);
+}
+
+async function present(records: Records, keys: readonly TableKey[]): Promise<readonly TableKey[]> {
+  const found = await records.getAll(uniqueKeys(keys));
+  return found.flatMap((item) => (item === undefined ? [] : [keyIn(item)]));
+}
+
+function namesIn(registry: Attributes | undefined): readonly string[] {
+  return registry?.[RESOURCES]?.SS ?? [];
+}
+
+interface Parts {
+  readonly records: Records;
+  readonly watch: NamespaceWatch;
+  readonly auditOf: (namespaceId: string) => DynamoAudit;
+}
+
+/** Namespaces: two records each, found by name and by id, which are only changed together. */
 export class DynamoNamespaces implements NamespaceStore {
+  readonly #parts: Parts;
   readonly #records: Records;
-  readonly #watch: NamespaceWatch;
-  readonly #auditOf: (namespaceId: string) => DynamoAudit;
-  readonly #hours: LeaseHours;
 
-  constructor(parts: {
-    readonly records: Records;
-    readonly watch: NamespaceWatch;
-    readonly auditOf: (namespaceId: string) => DynamoAudit;
-  }) {
+  constructor(parts: Parts) {
+    this.#parts = parts;
     this.#records = parts.records;
-    this.#watch = parts.watch;
-    this.#auditOf = parts.auditOf;
-    this.#hours = new LeaseHours(parts.records);
   }
 
   register(namespace: Namespace, event: AuditEvent, auditIn: string): Promise<Namespace> {
-    return this.#register(namespace, async () => [await this.#auditOf(auditIn).entry(event)]);
+    return this.#register(namespace, async () => [await this.#parts.auditOf(auditIn).entry(event)]);
   }
 
-  /** The namespace that comes with the table. No caller asked for it, so there is no audit event. */
+  /** Registers the namespace that comes with the table, without an audit event. */
   registerFirst(namespace: Namespace): Promise<Namespace> {
     return this.#register(namespace, async () => []);
   }
 
   async get(name: string): Promise<Namespace | undefined> {
     const item = await this.#records.get(namespaceNameKey(name));
-    return item !== undefined && namespaceOf(item).status === "active" ? namespaceOf(item) : undefined;
+    const namespace = item && namespaceOf(item);
+    return namespace?.status === "active" ? namespace : undefined;
   }
 
-  async list({ limit, cursor }: PageRequest): Promise<Page<Namespace>> {
-    const [after] = placeAfter(cursor, 1) ?? [];
-    return pageOf(this.#active(after), limit, ({ name }) => cursorOf(name));
+  list(page: PageRequest): Promise<Page<Namespace>> {
+    return pageAfter(
+      page,
+      (after) => this.#active(after),
+      ({ name }) => name,
+    );
   }
 
   withDueLeases(untilMs: number): Promise<readonly DueNamespace[]> {
-    return this.#hours.withDueLeases(untilMs);
+    return withDueLeases(this.#records, untilMs);
   }
 
   nothingDue(namespaceId: string, sinceMs: number, nowMs: number): Promise<void> {
-    return this.#hours.nothingDue(namespaceId, sinceMs, nowMs);
+    return nothingDue(this.#records, namespaceId, sinceMs, nowMs);
   }
 
-  async delete(name: string, nowMs: number, event: AuditEvent, auditIn: string): Promise<Namespace | undefined> {
-    for (let attempt = 0; ; attempt++) {
-      failAfterMaxConflicts(attempt, `Namespace ${name}`);
+  delete(name: string, nowMs: number, event: AuditEvent, auditIn: string): Promise<Namespace | undefined> {
+    return change<Namespace | undefined>(this.#records, `Namespace ${name}`, async () => {
       const namespace = await this.get(name);
-      if (namespace === undefined) return undefined;
+      if (namespace === undefined) return { reply: undefined };
       const { id } = namespace;
       const deleted: Namespace = { ...namespace, status: "deleted", deletedAtMs: nowMs };
-      const reply = await this.#records.transact([
-        deleteRecord(namespaceNameKey(name), isStill(NAMESPACE_ID, { S: id })),
-        // The whole record, also where it is there: without it the data of the namespace could not be found.
-        putRecord(namespaceIdKey(id), namespaceItem(deleted), any(missing, notPurging)),
-        await this.#auditOf(auditIn).entry(event),
-      ]);
-      this.#watch.forget(id);
-      if (reply.kind === "applied") return deleted;
-    }
+      const forget = () => this.#parts.watch.forget(id);
+      return {
+        reply: deleted,
+        writes: [
+          deleteRecord(namespaceNameKey(name), isStill(NAMESPACE_ID, { S: id })),
+          // The record is written even if it is missing: without it the data of the namespace could not be found.
+          putRecord(namespaceIdKey(id), namespaceItem(deleted), any(missing, notPurging)),
+          await this.#parts.auditOf(auditIn).entry(event),
+        ],
+        onApplied: forget,
+        onConflict: forget,
+      };
+    });
   }
 
-  async recover(id: string, event: AuditEvent, auditIn: string): Promise<RecoverReply> {
-    for (let attempt = 0; ; attempt++) {
-      failAfterMaxConflicts(attempt, `Namespace ${id}`);
+  recover(id: string, event: AuditEvent, auditIn: string): Promise<RecoverReply> {
+    return change<RecoverReply>(this.#records, `Namespace ${id}`, async () => {
       const namespace = await this.#byId(id);
-      if (namespace === undefined) return { kind: "missing" };
-      if (namespace.status !== "deleted") return { kind: "notDeleted", status: namespace.status };
+      if (namespace === undefined) return { reply: { kind: "missing" } };
+      if (namespace.status !== "deleted") return { reply: { kind: "notDeleted", status: namespace.status } };
       const { name } = namespace;
       const named = await this.get(name);
-      // The name is registered for this very id: an earlier recovery was cut off half-way.
-      if (named !== undefined && named.id !== id) return { kind: "nameTaken", name };
+      // If the name belongs to this id, an earlier recovery was interrupted.
+      if (named !== undefined && named.id !== id) return { reply: { kind: "nameTaken", name } };
       const { deletedAtMs: _, ...rest } = namespace;
       const recovered: Namespace = { ...rest, status: "active" };
-      const reply = await this.#records.transact([
-        putRecord(
-          namespaceNameKey(name),
-          namespaceItem(recovered),
-          any(missing, notActive, isStill(NAMESPACE_ID, { S: id })),
-        ),
-        updateRecord(
-          namespaceIdKey(id),
-          { set: { [STATUS]: { S: "active" } }, remove: [DELETED_AT] },
-          all(exists, notPurging),
-        ),
-        await this.#auditOf(auditIn).entry(event),
-      ]);
-      if (reply.kind === "applied") return { kind: "recovered", namespace: recovered };
-    }
+      const isFree = any(missing, notActive, isStill(NAMESPACE_ID, { S: id }));
+      const activate = { set: { [STATUS]: { S: "active" } }, remove: [DELETED_AT] };
+      return {
+        reply: { kind: "recovered", namespace: recovered },
+        writes: [
+          putRecord(namespaceNameKey(name), namespaceItem(recovered), isFree),
+          updateRecord(namespaceIdKey(id), activate, all(exists, notPurging)),
+          await this.#parts.auditOf(auditIn).entry(event),
+        ],
+      };
+    });
   }
 
-  async listOrphans({ limit, cursor }: PageRequest): Promise<Page<Namespace>> {
-    const [after] = placeAfter(cursor, 1) ?? [];
-    return pageOf(this.#orphans(after), limit, ({ id }) => cursorOf(id));
+  beginCopy(namespace: Namespace, from: "nothing" | "active"): Promise<boolean> {
+    const { id, name } = namespace;
+    const hidden = namespaceItem({ ...namespace, status: "copying" });
+    return change<boolean>(this.#records, `Namespace ${name}`, async () => {
+      const active = await this.get(name);
+      if (from === "nothing" ? active !== undefined : active?.id !== id) return { reply: false };
+      const forget = () => this.#parts.watch.forget(id);
+      const made = [
+        putRecord(namespaceIdKey(id), hidden, missing),
+        checkRecord(namespaceNameKey(name), any(missing, notActive)),
+      ];
+      const hiding = [
+        putRecord(namespaceIdKey(id), hidden, isStill(STATUS, { S: "active" })),
+        deleteRecord(namespaceNameKey(name), isStill(NAMESPACE_ID, { S: id })),
+      ];
+      return { reply: true, writes: from === "nothing" ? made : hiding, onApplied: forget, onConflict: forget };
+    });
+  }
+
+  endCopy(id: string, event: AuditEvent): Promise<EndCopyReply> {
+    return change<EndCopyReply>(this.#records, `Namespace ${id}`, async () => {
+      const namespace = await this.#byId(id);
+      if (namespace?.status !== "copying") return { reply: "missing" };
+      if ((await this.get(namespace.name)) !== undefined) return { reply: "nameTaken" };
+      const active = namespaceItem({ ...namespace, status: "active" });
+      return {
+        reply: "active",
+        writes: [
+          putRecord(namespaceNameKey(namespace.name), active, any(missing, notActive)),
+          putRecord(namespaceIdKey(id), active, isStill(STATUS, { S: "copying" })),
+          await this.#parts.auditOf(id).entry(event),
+        ],
+      };
+    });
+  }
+
+  listOrphans(page: PageRequest): Promise<Page<Namespace>> {
+    return pageAfter(page, (after) => this.#orphans(after), idOf);
   }
 
   async purge(
@@ -138,54 +249,55 @@ export class DynamoNamespaces implements NamespaceStore {
     auditIn: string,
     onProgress: (recordsDeleted: number) => void,
   ): Promise<PurgeReply> {
-    for (let attempt = 0, isMarked = false; !isMarked; attempt++) {
-      failAfterMaxConflicts(attempt, `Namespace ${id}`);
+    const refused = await change<PurgeReply | undefined>(this.#records, `Namespace ${id}`, async () => {
       const namespace = await this.#byId(id);
-      if (namespace === undefined) return { kind: "missing" };
-      if (namespace.status === "active") return { kind: "active", name: namespace.name };
-      // From here on it cannot be recovered half; its own record goes last, so that a purge that was cut off is run again.
-      const reply = await this.#records.transact([
-        updateRecord(namespaceIdKey(id), { set: { [STATUS]: { S: "purging" } } }, exists),
-        checkRecord(namespaceNameKey(namespace.name), any(missing, isOther(id))),
-      ]);
-      isMarked = reply.kind === "applied";
-    }
-    this.#watch.forget(id);
+      if (namespace === undefined) return { reply: { kind: "missing" } };
+      if (namespace.status === "active") return { reply: { kind: "active", name: namespace.name } };
+      return {
+        reply: undefined,
+        // From here on it cannot be recovered. Its own record is deleted last, so that an interrupted purge can be run again.
+        writes: [
+          updateRecord(namespaceIdKey(id), { set: { [STATUS]: { S: "purging" } } }, exists),
+          checkRecord(namespaceNameKey(namespace.name), any(missing, isOther(id))),
+        ],
+      };
+    });
+    if (refused !== undefined) return refused;
+    this.#parts.watch.forget(id);
     const records = await removeNamespace(this.#records, id, onProgress);
-    // A namespace that purges itself loses its audit log too, so an event there would be lost.
-    const entries = auditIn === id ? [] : [await this.#auditOf(auditIn).entry(event)];
-    // Where another process was faster with the last step, it has told the event too.
+    // A namespace that purges itself loses its audit log too, so it gets no event.
+    const entries = auditIn === id ? [] : [await this.#parts.auditOf(auditIn).entry(event)];
+    // If another process did the last step first, it has logged the event too.
     await this.#records.transact([deleteRecord(namespaceIdKey(id), exists), ...entries]);
     return { kind: "purged", records };
   }
 
-  async #register(namespace: Namespace, entries: () => Promise<readonly RecordWrite[]>): Promise<Namespace> {
-    for (let attempt = 0; ; attempt++) {
-      failAfterMaxConflicts(attempt, `Namespace ${namespace.name}`);
-      const known = await this.get(namespace.name);
-      if (known !== undefined) return known;
+  #register(namespace: Namespace, entries: () => Promise<readonly RecordWrite[]>): Promise<Namespace> {
+    const { id, name } = namespace;
+    return change(this.#records, `Namespace ${name}`, async () => {
+      const known = await this.get(name);
+      if (known !== undefined) return { reply: known };
       const item = namespaceItem(namespace);
-      const reply = await this.#records.transact([
-        putRecord(namespaceNameKey(namespace.name), item, any(missing, notActive)),
-        putRecord(namespaceIdKey(namespace.id), item, missing),
-        ...(await entries()),
-      ]);
-      if (reply.kind === "applied") return namespace;
-      if (!reply.failed.has(0)) throw idTaken(namespace.id);
-    }
+      return {
+        reply: namespace,
+        writes: [
+          putRecord(namespaceNameKey(name), item, any(missing, notActive)),
+          putRecord(namespaceIdKey(id), item, missing),
+          ...(await entries()),
+        ],
+        onConflict: (failed) => {
+          if (!failed.has(0)) throw idTaken(id);
+        },
+      };
+    });
   }
 
   async #byId(id: string): Promise<Namespace | undefined> {
     const item = await this.#records.get(namespaceIdKey(id));
     if (item === undefined) return undefined;
     const namespace = namespaceOf(item);
-    return namespace.status === "active" && (await this.#isStranded(namespace)) ? stranded(namespace) : namespace;
-  }
-
-  // The original deletes the two records one after the other: cut off between, it leaves one that says "active" by an id to
-  // which no name leads. That is a deleted namespace.
-  async #isStranded({ id, name }: Namespace): Promise<boolean> {
-    return (await this.get(name))?.id !== id;
+    if (namespace.status !== "active") return namespace;
+    return (await this.get(namespace.name))?.id === id ? namespace : stranded(namespace);
   }
 
   async *#active(after: string | undefined): AsyncGenerator<Namespace> {
@@ -196,27 +308,19 @@ export class DynamoNamespaces implements NamespaceStore {
   }
 
   async *#orphans(after: string | undefined): AsyncGenerator<Namespace> {
-    for await (const chunk of inChunks(this.#registry("#NSID", after), CHUNK)) {
-      const found = chunk.map(namespaceOf);
-      const names = await this.#records.getAll(
-        found.map(({ name }) => namespaceNameKey(name)),
-        { consistent: true },
-      );
-      for (const [i, namespace] of found.entries()) {
-        if (namespace.status !== "active") yield namespace;
-        else if (names[i]?.[NAMESPACE_ID]?.S !== namespace.id) yield stranded(namespace);
-      }
+    const ids = this.#registry("#NSID", after);
+    const keyOf = (item: Attributes) => namespaceNameKey(namespaceOf(item).name);
+    for await (const [item, named] of this.#records.lookUp(ids, CHUNK, keyOf)) {
+      const namespace = namespaceOf(item);
+      if (namespace.status !== "active") yield namespace;
+      else if (named?.[NAMESPACE_ID]?.S !== namespace.id) yield stranded(namespace);
     }
   }
 
   #registry(kind: string, after: string | undefined): AsyncGenerator<Attributes> {
     // `!` sorts before every character of names and ids, `$` right after the `#` between them.
     const from = after === undefined ? `${kind}#` : `${kind}#${after}!`;
-    return this.#records.query({
-      partition: [PK, systemPk(REGISTRY)],
-      range: { name: SK, from, to: `${kind}$` },
-      consistent: true,
-    });
+    return this.#records.query(tablePartition(systemPk(REGISTRY), { from, to: `${kind}$` }));
   }
 }
 
@@ -236,6 +340,10 @@ function idTaken(id: string): ConflictError {
 const notActive = all(exists, (e) => `${e.name(STATUS)} <> ${e.value({ S: "active" })}`);
 const notPurging: Condition = (e) => `${e.name(STATUS)} <> ${e.value({ S: "purging" })}`;
 
+/**
+ * The original deletes the two records one after the other. If it is interrupted, an "active" record stays whose name
+ * leads nowhere: a deleted namespace.
+ */
 function stranded(namespace: Namespace): Namespace {
   return { ...namespace, status: "deleted" };
 }

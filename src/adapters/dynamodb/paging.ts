@@ -1,16 +1,16 @@
 import { ValidationError } from "../../domain/names/errors.ts";
 import { shown } from "../../domain/names/names.ts";
-import type { Page } from "../../domain/names/paging.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
 
 /**
- * A cursor is the place of the last item shown, so that a list goes on there whatever was added or removed meanwhile. To
- * callers it is opaque.
+ * A cursor has the position of the last item shown, so that a list continues there whatever was added or removed
+ * meanwhile. It is opaque to callers.
  */
 export function cursorOf(...place: readonly string[]): string {
   return Buffer.from(JSON.stringify(place)).toString("base64url");
 }
 
-/** The place behind a cursor, of so many texts; undefined for the first page. */
+/** The position in a cursor, which has this many parts; undefined for the first page. */
 export function placeAfter(cursor: string | undefined, parts: number): readonly string[] | undefined {
   if (cursor === undefined) return undefined;
   const place = decoded(cursor);
@@ -21,7 +21,7 @@ export function placeAfter(cursor: string | undefined, parts: number): readonly 
   );
 }
 
-/** The next items, and a cursor where there are more: one more than asked for is looked at. */
+/** The next items, and a cursor if there are more: one more than `limit` is read. */
 export async function pageOf<Item>(
   items: AsyncIterable<Item> | Iterable<Item>,
   limit: number,
@@ -38,12 +38,29 @@ export async function pageOf<Item>(
   return { items: found };
 }
 
+/** The page after a cursor of one part. `items` has those after a place, and gets the number that the page needs. */
+export async function pageAfter<Item>(
+  { limit, cursor }: PageRequest,
+  items: (after: string | undefined, count: number) => AsyncIterable<Item> | Iterable<Item>,
+  placeOf: (item: Item) => string,
+): Promise<Page<Item>> {
+  const [after] = placeAfter(cursor, 1) ?? [];
+  return pageOf(items(after, limit + 1), limit, (item) => cursorOf(placeOf(item)));
+}
+
+export function idOf({ id }: { readonly id: string }): string {
+  return id;
+}
+
 export async function* where<Item>(items: AsyncIterable<Item>, is: (item: Item) => boolean): AsyncGenerator<Item> {
   for await (const item of items) if (is(item)) yield item;
 }
 
-/** The items some at a time: for what is looked up by key, many at once. */
-export async function* inChunks<Item>(items: AsyncIterable<Item>, size: number): AsyncGenerator<readonly Item[]> {
+/** Chunks of items, for lookups of many keys at once. */
+export async function* inChunks<Item>(
+  items: AsyncIterable<Item> | Iterable<Item>,
+  size: number,
+): AsyncGenerator<readonly Item[]> {
   let chunk: Item[] = [];
   for await (const item of items) {
     chunk.push(item);
@@ -54,7 +71,7 @@ export async function* inChunks<Item>(items: AsyncIterable<Item>, size: number):
   if (chunk.length > 0) yield chunk;
 }
 
-/** Streams that are each in order, as one in that order. */
+/** Merges sorted streams into one. */
 export async function* merged<Item>(
   streams: readonly AsyncGenerator<Item>[],
   compare: (a: Item, b: Item) => number,
@@ -76,7 +93,7 @@ export async function* merged<Item>(
   }
 }
 
-/** How many streams are asked for their first item at the same time. */
+/** The number of streams whose first items are read in parallel. */
 const STREAMS_AT_ONCE = 32;
 
 export async function collected<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
@@ -91,6 +108,21 @@ function decoded(cursor: string): unknown {
   } catch {
     return undefined;
   }
+}
+
+export function compareTexts(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** Groups in order of first appearance. */
+export function groupedBy<Each, Key>(all: Iterable<Each>, by: (each: Each) => Key): Map<Key, Each[]> {
+  const groups = new Map<Key, Each[]>();
+  for (const each of all) {
+    const group = groups.get(by(each));
+    if (group === undefined) groups.set(by(each), [each]);
+    else group.push(each);
+  }
+  return groups;
 }
 
 export function chunksOf<Item>(items: readonly Item[], size: number): readonly (readonly Item[])[] {

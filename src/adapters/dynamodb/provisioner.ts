@@ -10,7 +10,7 @@ interface Managed {
   readonly entities: Readonly<Record<string, readonly string[]>>;
 }
 
-/** What the original's provisioner has set in a namespace, by its own record of it. */
+/** The levels that the original's provisioner manages in a namespace, from its own record. */
 export function managedIn(item: Attributes | undefined): Managed {
   const entities = Object.entries(item?.managed_entities?.M ?? {});
   return {
@@ -24,8 +24,8 @@ export function managedIn(item: Attributes | undefined): Managed {
 const PROVISIONER_OWNER = "default";
 
 /**
- * The original's record of what it manages, level by level. What it lists is owned by `default` here, and what `default` owns
- * here is listed there, so that each sees what the other manages.
+ * The original's record of the levels that it manages. The owner `default` owns the levels listed there, and pieces
+ * that `default` owns are listed there, so that each library sees what the other manages.
  */
 export class ProvisionerList {
   readonly #namespaceId: string;
@@ -38,7 +38,7 @@ export class ProvisionerList {
     this.#managed = managedIn(item);
   }
 
-  /** Only limits: access and cascade that a listed level has may be an operator's, and are not taken for declared. */
+  /** Limits only: access and cascade of a listed level may have been set by an operator. */
   pieces(): readonly Piece[] {
     const { system, resources, entities } = this.#managed;
     return [
@@ -59,14 +59,14 @@ export class ProvisionerList {
     return piece.what === "limits" && this.#has(piece) ? PROVISIONER_OWNER : undefined;
   }
 
-  /** The write that lists the level of a piece that `default` owns now, or no longer lists one that another took over. */
+  /** The write that lists the level of a piece which `default` now owns, or removes one that another owner took over. */
   entered(piece: Piece, owner: string): readonly RecordWrite[] {
     if (piece.level === undefined) return [];
     if (owner === PROVISIONER_OWNER) return this.#has(piece) ? [] : this.#changed(piece, true);
     return piece.what === "limits" && this.#has(piece) ? this.#changed(piece, false) : [];
   }
 
-  /** The same for a piece that is struck out. A level stays listed while other pieces of it are still the owner's. */
+  /** The write for a piece that is struck out. A level stays listed while `default` owns other pieces of it. */
   struck(piece: Piece, owner: string, others: readonly Piece[]): readonly RecordWrite[] {
     if (piece.level === undefined || owner !== PROVISIONER_OWNER) return [];
     return others.length > 0 || !this.#has(piece) ? [] : this.#changed(piece, false);

@@ -1,8 +1,35 @@
 import type { Attributes, AttributeValue } from "./codec.ts";
-import { NamePlaceholders, updateExpression } from "./expressions.ts";
 import { PK, SK, type TableKey } from "./schema.ts";
 
-/** One item of a transaction, but for the name of the table. */
+/** Numbered placeholders for attribute names, which may have dots and dashes, or be key words of DynamoDB. */
+export class NamePlaceholders {
+  readonly names: Record<string, string> = {};
+  readonly #known = new Map<string, string>();
+
+  name(name: string): string {
+    let placeholder = this.#known.get(name);
+    if (placeholder === undefined) {
+      placeholder = `#${this.#known.size}`;
+      this.#known.set(name, placeholder);
+      this.names[placeholder] = name;
+    }
+    return placeholder;
+  }
+}
+
+/** The actions of an update, by clause; a clause without actions is left out. */
+export function updateExpression(clauses: {
+  readonly SET: readonly string[];
+  readonly ADD: readonly string[];
+  readonly DELETE: readonly string[];
+  readonly REMOVE: readonly string[];
+}): string {
+  return Object.entries(clauses)
+    .flatMap(([word, actions]) => (actions.length === 0 ? [] : [`${word} ${actions.join(", ")}`]))
+    .join(" ");
+}
+
+/** One item of a transaction, without the name of the table. */
 export interface RecordWrite {
   readonly kind: "Put" | "Update" | "Delete" | "ConditionCheck";
   readonly input: Readonly<Record<string, unknown>>;
@@ -19,7 +46,6 @@ interface RecordChange {
   readonly without?: Attributes;
 }
 
-/** Names and values of one write. */
 export class Expression extends NamePlaceholders {
   readonly values: Record<string, AttributeValue> = {};
   #valueCount = 0;
@@ -30,7 +56,7 @@ export class Expression extends NamePlaceholders {
     return placeholder;
   }
 
-  /** As members of a request; DynamoDB refuses empty ones, so those are left out. */
+  /** The members of a request, without empty ones, which DynamoDB refuses. */
   members(): Record<string, unknown> {
     return {
       ...(Object.keys(this.names).length === 0 ? {} : { ExpressionAttributeNames: this.names }),
@@ -40,34 +66,37 @@ export class Expression extends NamePlaceholders {
 }
 
 export function putRecord(key: TableKey, attributes: Attributes, when: Condition | undefined): RecordWrite {
-  const expression = new Expression();
-  const condition = conditionOf(when, expression);
-  return { kind: "Put", input: { Item: { ...keyOf(key), ...attributes }, ...condition, ...expression.members() } };
+  return recordWrite("Put", { Item: { ...keyOf(key), ...attributes } }, when, new Expression());
 }
 
 export function updateRecord(key: TableKey, change: RecordChange, when: Condition | undefined): RecordWrite {
   const expression = new Expression();
   const UpdateExpression = effectsOf(change, expression);
-  const condition = conditionOf(when, expression);
-  return { kind: "Update", input: { Key: keyOf(key), UpdateExpression, ...condition, ...expression.members() } };
+  return recordWrite("Update", { Key: keyOf(key), UpdateExpression }, when, expression);
 }
 
 export function deleteRecord(key: TableKey, when: Condition | undefined): RecordWrite {
-  const expression = new Expression();
-  const condition = conditionOf(when, expression);
-  return { kind: "Delete", input: { Key: keyOf(key), ...condition, ...expression.members() } };
+  return recordWrite("Delete", { Key: keyOf(key) }, when, new Expression());
 }
 
 export function checkRecord(key: TableKey, when: Condition): RecordWrite {
-  const expression = new Expression();
-  const condition = conditionOf(when, expression);
-  return { kind: "ConditionCheck", input: { Key: keyOf(key), ...condition, ...expression.members() } };
+  return recordWrite("ConditionCheck", { Key: keyOf(key) }, when, new Expression());
+}
+
+function recordWrite(
+  kind: RecordWrite["kind"],
+  subject: object,
+  when: Condition | undefined,
+  expression: Expression,
+): RecordWrite {
+  const condition = when === undefined ? {} : { ConditionExpression: when(expression) };
+  return { kind, input: { ...subject, ...condition, ...expression.members() } };
 }
 
 export const exists: Condition = (e) => `attribute_exists(${e.name(PK)})`;
 export const missing: Condition = (e) => `attribute_not_exists(${e.name(PK)})`;
 
-/** The attribute is there with this value; with none, it is not there. */
+/** The attribute has this value; with undefined, it is absent. */
 export function isStill(name: string, value: AttributeValue | undefined): Condition {
   return (e) => {
     if (value === undefined) return `attribute_not_exists(${e.name(name)})`;
@@ -96,10 +125,6 @@ export function keyIn(item: Attributes): TableKey {
 
 export function texts(values: Readonly<Record<string, string>>): Attributes {
   return Object.fromEntries(Object.entries(values).map(([name, S]) => [name, { S }]));
-}
-
-function conditionOf(when: Condition | undefined, expression: Expression): Record<string, unknown> {
-  return when === undefined ? {} : { ConditionExpression: when(expression) };
 }
 
 function effectsOf({ set, add, remove, without }: RecordChange, e: Expression): string {

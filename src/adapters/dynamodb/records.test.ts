@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
+import { failAfterMaxConflicts } from "./changes.ts";
 import type { DynamoAnswer, DynamoOperation } from "./client.ts";
 import { StoreRefused } from "./errors.ts";
 import { collected } from "./paging.ts";
-import { failAfterMaxConflicts, Records } from "./records.ts";
+import { Records } from "./records.ts";
 import { all, any, checkRecord, exists, isStill, putRecord, updateRecord } from "./records-write.ts";
 
 const KEY = { pk: "p", sk: "s" };
@@ -56,14 +57,14 @@ test("a list goes on to its last page, and no further than it is asked for", asy
     answered({ Items: [{ a: { S: "2" } }] }),
   ];
   const { records, calls } = tableThat(...pages);
-  const found = await collected(records.query({ partition: ["PK", "p"] }));
+  const found = await collected(records.query({ partition: "p" }));
   assert.deepEqual(found, [{ a: { S: "1" } }, { a: { S: "2" } }]);
   assert.deepEqual(
     calls.map(({ body }) => JSON.parse(body).ExclusiveStartKey?.PK?.S),
     [undefined, "k", "l"],
   );
   const first = tableThat(...pages);
-  for await (const _ of first.records.query({ partition: ["PK", "p"] })) break;
+  for await (const _ of first.records.query({ partition: "p" })) break;
   assert.equal(first.calls.length, 1);
 });
 

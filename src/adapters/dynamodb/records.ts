@@ -1,54 +1,57 @@
-import { ConflictError, RateLimiterUnavailable } from "../../domain/names/errors.ts";
-import type { Clock, Random } from "../../ports/system.ts";
-import type { DynamoClient, DynamoOperation } from "./client.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
+import type { Random } from "../../ports/system.ts";
+import type { DynamoOperation, TableAccess } from "./client.ts";
 import type { Attributes } from "./codec.ts";
-import type { Deadline } from "./deadline.ts";
 import { failedReasons, transactionAnswerOf } from "./errors.ts";
-import { chunksOf } from "./paging.ts";
+import { chunksOf, inChunks } from "./paging.ts";
 import { Expression, keyOf, type RecordWrite } from "./records-write.ts";
 import { RetriedCalls } from "./retried-calls.ts";
-import { RETRY } from "./retry-policy.ts";
-import { PK, SK, type TableKey } from "./schema.ts";
+import { type Deadline, RETRY } from "./retry-policy.ts";
+import {
+  CHILDREN_INDEX,
+  ENTITY_INDEX,
+  type KeySpan,
+  NAMESPACE_INDEX,
+  PK,
+  RESOURCE_INDEX,
+  SK,
+  type TableIndex,
+  type TableKey,
+} from "./schema.ts";
 
-interface RecordsOptions {
-  readonly client: DynamoClient;
-  readonly tableName: string;
-  readonly clock: Clock;
-  /** A number in [0, 1), for jitter. */
-  readonly random: () => number;
+interface RecordsOptions extends TableAccess {
   readonly ids: Random;
   /** Bound on one call with all its attempts, in ms. */
   readonly timeoutMs: number;
 }
 
-/** Items of one partition of the table or of an index, in the order of their sort keys. */
+export type KeyRange = KeySpan | { readonly prefix: string };
+
+/** Items of one partition of the table or of an index, ordered by their sort keys. */
 export interface RecordQuery {
   /** Absent: the table itself. */
-  readonly index?: string;
-  readonly partition: readonly [name: string, value: string];
-  /** Both ends included; `prefix`: all that begin so. */
-  readonly range?: { readonly name: string } & (
-    | { readonly from: string; readonly to: string }
-    | { readonly prefix: string }
-  );
+  readonly index?: TableIndex;
+  readonly partition: string;
+  /** Absent: the whole partition. */
+  readonly range?: KeyRange | undefined;
   /** Only the keys are wanted. */
   readonly keysOnly?: true;
   /** Last first. */
   readonly backwards?: true;
   /** Strongly consistent; not possible on an index. */
   readonly consistent?: true;
-  /** How many are read at once; a hint. */
+  /** The page size, as a hint. */
   readonly pageSize?: number;
-  /** Each time twice as many, up to so many: for lists of which the beginning is wanted at least. */
+  /** The page size doubles up to this, for lists that are often read only in part. */
   readonly pageSizeMax?: number;
 }
 
-/** Which conditions did not hold, by the index of the write. */
+/** `failed`: the indexes of the writes whose conditions did not hold. */
 type TransactReply = { readonly kind: "applied" } | { readonly kind: "failed"; readonly failed: ReadonlySet<number> };
 
 /**
- * What became of one conditional write. `failed`: its condition did not hold of `item`, as it stood then; after a lost answer
- * that may be because an earlier attempt was applied.
+ * The outcome of one conditional write. `failed`: its condition did not hold for `item`; after a lost answer, an
+ * earlier attempt may be the reason.
  */
 export type WriteOnceReply =
   | { readonly kind: "applied" }
@@ -62,8 +65,8 @@ const SINGLE: Readonly<Record<Exclude<RecordWrite["kind"], "ConditionCheck">, Dy
 };
 
 /**
- * All items of the table that are not buckets. Reads go through all pages and ask again for items that were left over.
- * Transient faults are retried until the time is up, then thrown as `RateLimiterUnavailable`.
+ * All items of the table except buckets. Reads go through all pages and repeat unprocessed keys. Transient faults are
+ * retried until the time is up, then thrown as `RateLimiterUnavailable`.
  */
 export class Records {
   readonly tableName: string;
@@ -76,37 +79,52 @@ export class Records {
     this.#calls = new RetriedCalls({ ...options, attemptMaxMs: RETRY.attemptMaxMs });
   }
 
-  /** Strongly consistent: every write that was answered before is in it. */
+  /** Strongly consistent. */
   async get(key: TableKey): Promise<Attributes | undefined> {
     const input = { TableName: this.tableName, Key: keyOf(key), ConsistentRead: true };
     const { Item } = await this.#call("GetItem", input, this.#deadline(), "read");
     return Item as Attributes | undefined;
   }
 
-  /** In the order of the keys. */
-  async getAll(
+  /** The items in the order of the keys, strongly consistent. */
+  getAll(keys: readonly TableKey[]): Promise<readonly (Attributes | undefined)[]> {
+    return this.readAll(keys, { consistent: true });
+  }
+
+  readAll(
     keys: readonly TableKey[],
     { consistent }: { readonly consistent: boolean },
   ): Promise<readonly (Attributes | undefined)[]> {
     return this.#calls.getAll(keys, { consistent, timeoutMs: this.#options.timeoutMs });
   }
 
-  /** Page after page, read as they are asked for. */
+  /** What was found elsewhere, such as in an index, each with the item that it leads to; so many are read in one call. */
+  async *lookUp<Found>(
+    found: AsyncIterable<Found> | Iterable<Found>,
+    atOnce: number,
+    keyOf: (one: Found) => TableKey,
+  ): AsyncGenerator<readonly [Found, Attributes | undefined]> {
+    for await (const chunk of inChunks(found, atOnce)) {
+      const items = await this.getAll(chunk.map(keyOf));
+      for (const [i, one] of chunk.entries()) yield [one, items[i]];
+    }
+  }
+
+  /** Items of all pages, read on demand. */
   async *query(query: RecordQuery): AsyncGenerator<Attributes, void, undefined> {
     const input = { TableName: this.tableName, ...queryInput(query) };
     let { pageSize } = query;
     let from: unknown;
     do {
-      const start = from === undefined ? {} : { ExclusiveStartKey: from };
-      const size = pageSize === undefined ? {} : { Limit: pageSize };
-      const body = await this.#call("Query", { ...input, ...size, ...start }, this.#deadline(), "list");
+      const page = { ...input, Limit: pageSize, ExclusiveStartKey: from };
+      const body = await this.#call("Query", page, this.#deadline(), "list");
       yield* (body.Items ?? []) as readonly Attributes[];
       from = body.LastEvaluatedKey;
       if (pageSize !== undefined) pageSize = Math.min(2 * pageSize, Math.max(pageSize, query.pageSizeMax ?? 0));
     } while (from !== undefined);
   }
 
-  /** All or none. When an answer is lost it is sent again with the same token, so that it is not done twice. */
+  /** All writes or none. After a lost answer it is sent again with the same token, so that it is not applied twice. */
   async transact(writes: readonly RecordWrite[]): Promise<TransactReply> {
     const TransactItems = writes.map(({ kind, input }) => ({ [kind]: { TableName: this.tableName, ...input } }));
     const body = JSON.stringify({ ClientRequestToken: this.#options.ids.id(), TransactItems });
@@ -121,8 +139,8 @@ export class Records {
   }
 
   /**
-   * One write of one item, at half the price of a transaction. It is sent again when its answer is lost, so its condition must
-   * keep it from being done twice.
+   * One write of one item, at half the price of a transaction. It is sent again after a lost answer, so its condition
+   * must prevent a second application.
    */
   async writeOne({ kind, input }: RecordWrite): Promise<WriteOnceReply> {
     const request = { TableName: this.tableName, ...input, ReturnValuesOnConditionCheckFailure: "ALL_OLD" };
@@ -147,20 +165,27 @@ export class Records {
     }
   }
 
-  /** Deletes those that are there, in no particular order; when it fails, some may be left. */
+  /** Deletes items in any order; if it fails, some may be left. */
   async deleteAll(keys: readonly TableKey[]): Promise<void> {
-    for (const chunk of chunksOf(keys, WRITES_MAX)) await this.#deleteChunk(chunk);
+    const requests = keys.map((key) => ({ DeleteRequest: { Key: keyOf(key) } }));
+    for (const chunk of chunksOf(requests, WRITES_MAX)) await this.#writeChunk(chunk, "delete");
   }
 
-  async #deleteChunk(keys: readonly TableKey[]): Promise<void> {
+  /** Writes items whole, each key once, in any order; if it fails, some may be missing. */
+  async putAll(items: readonly (readonly [key: TableKey, attributes: Attributes])[]): Promise<void> {
+    const requests = items.map(([key, attributes]) => ({ PutRequest: { Item: { ...keyOf(key), ...attributes } } }));
+    for (const chunk of chunksOf(requests, WRITES_MAX)) await this.#writeChunk(chunk, "copy");
+  }
+
+  async #writeChunk(requests: readonly unknown[], what: string): Promise<void> {
     const deadline = this.#deadline();
-    let wanted: unknown = keys.map((key) => ({ DeleteRequest: { Key: keyOf(key) } }));
+    let wanted: unknown = requests;
     for (let attempts = 0; ; attempts++) {
       const input = { RequestItems: { [this.tableName]: wanted } };
-      const body = await this.#call("BatchWriteItem", input, deadline, "delete");
+      const body = await this.#call("BatchWriteItem", input, deadline, what);
       wanted = this.#calls.ofTable(body.UnprocessedItems);
       if (wanted === undefined) return;
-      await deadline.backOff(attempts, "delete", new Error("DynamoDB did not process all items."));
+      await deadline.backOff(attempts, what, new Error("DynamoDB did not process all items."));
     }
   }
 
@@ -175,35 +200,54 @@ export class Records {
 
 const WRITES_MAX = 25;
 
-/** Ends a change that lost to others time and again: so many conflicts in a row mean that its condition is wrong. */
-export function failAfterMaxConflicts(attempt: number, what: string): void {
-  if (attempt < RETRY.changesMax) return;
-  throw new ConflictError(
-    "contended",
-    `${what} was changed by others at each of ${RETRY.changesMax} attempts; nothing was changed. Try again.`,
-  );
+/** The items of a partition of the table, strongly consistent. */
+export function tablePartition(partition: string, range?: KeyRange): RecordQuery {
+  return { partition, range, consistent: true };
 }
 
-function queryInput(query: RecordQuery): Record<string, unknown> {
-  const { index, partition, range, keysOnly, backwards, consistent } = query;
+export function childrenIndex(partition: string, range?: KeyRange): RecordQuery {
+  return { index: CHILDREN_INDEX, partition, range };
+}
+
+export function resourceIndex(partition: string, range?: KeyRange): RecordQuery {
+  return { index: RESOURCE_INDEX, partition, range };
+}
+
+export function entityIndex(partition: string, range?: KeyRange): RecordQuery {
+  return { index: ENTITY_INDEX, partition, range };
+}
+
+/** The keys of items of a namespace. */
+export function namespaceIndex(namespaceId: string, range?: KeyRange): RecordQuery {
+  return { index: NAMESPACE_INDEX, partition: namespaceId, range, keysOnly: true };
+}
+
+function queryInput({
+  index,
+  partition,
+  range,
+  keysOnly,
+  backwards,
+  consistent,
+}: RecordQuery): Record<string, unknown> {
   const expression = new Expression();
-  const [name, value] = partition;
-  const conditions = [`${expression.name(name)} = ${expression.value({ S: value })}`];
+  const text = (value: string) => expression.value({ S: value });
+  const conditions = [`${expression.name(index?.pk ?? PK)} = ${text(partition)}`];
   if (range !== undefined) {
-    const sort = expression.name(range.name);
-    const text = (given: string) => expression.value({ S: given });
+    const sort = expression.name(index?.sk ?? SK);
     conditions.push(
       "prefix" in range
         ? `begins_with(${sort}, ${text(range.prefix)})`
         : `${sort} BETWEEN ${text(range.from)} AND ${text(range.to)}`,
     );
   }
+  // JSON has no members that are undefined.
   return {
-    ...(index === undefined ? {} : { IndexName: index }),
+    IndexName: index?.name,
     KeyConditionExpression: conditions.join(" AND "),
-    ...(keysOnly === undefined ? {} : { ProjectionExpression: `${expression.name(PK)}, ${expression.name(SK)}` }),
-    ...(backwards === undefined ? {} : { ScanIndexForward: false }),
-    ...(consistent === undefined ? {} : { ConsistentRead: true }),
+    ProjectionExpression: keysOnly && `${expression.name(PK)}, ${expression.name(SK)}`,
+    ScanIndexForward: backwards && false,
+    ConsistentRead: consistent,
     ...expression.members(),
   };
 }

@@ -1,17 +1,17 @@
 import type { Clause, Comparison, Existence, Item, ItemValue, ItemWrite, Presence } from "../../ports/item-store.ts";
 import { encodeValue } from "./codec.ts";
-import { NamePlaceholders, updateExpression } from "./expressions.ts";
+import { NamePlaceholders, updateExpression } from "./records-write.ts";
 import { PK, PLACE_ATTRIBUTES } from "./schema.ts";
 
-/** What of a write is put into expressions. Of a put, whose item is no expression, without effects. */
+/** The parts of a write that become expressions. A put has no effects: its item is not an expression. */
 interface Expressed extends Pick<ItemWrite, "item" | "when" | "set" | "add" | "remove" | "copy"> {
-  /** Set besides: what follows from the key of an item that may be made by the write. */
+  /** Index keys, set by a write that may create its item. */
   readonly place: Item;
 }
 
 /**
- * Conditions and effects as expressions, remembered by shape: writes that differ only in values have the same text, and there
- * are few shapes. Nothing but the values is put together for each write.
+ * Conditions and effects as expressions, cached by shape: writes that differ only in values have the same text, and
+ * there are few shapes. Only the values are encoded for each write.
  */
 export class Shapes {
   readonly #known = new Map<string, Shape>();
@@ -19,7 +19,7 @@ export class Shapes {
 
   /** Members of a request, each with a comma before it: `,"ConditionExpression":"...",...`. Empty where there is nothing. */
   members(write: Expressed): string {
-    // Most writes are of the shape of the one before; to look is cheaper than to look up.
+    // Most writes have the shape of the previous one; comparing is cheaper than a lookup.
     let shape = this.#last;
     if (shape === undefined || !isOf(shape.words, write)) {
       shape = this.#find(wordsOf(write), write);
@@ -34,7 +34,7 @@ export class Shapes {
     let shape = this.#known.get(key);
     if (shape === undefined) {
       shape = shapeOf(write, words);
-      // Should somebody make up limit names endlessly, shapes are worked out again.
+      // The cache is bounded, because limit names are the caller's.
       if (this.#known.size >= SHAPES_MAX) this.#known.clear();
       this.#known.set(key, shape);
     }
@@ -44,16 +44,16 @@ export class Shapes {
 
 interface Shape {
   readonly words: readonly string[];
-  /** All but the values; up to and with the brace that opens them, where there are any. */
+  /** The text before the values, including their opening brace if there are any. */
   readonly head: string;
   readonly hasValues: boolean;
-  /** Values that are the same in every write of the shape, as members: types, and the 0 of what is not there. */
+  /** The values that all writes of the shape share, as members: types, and the 0 for an absent attribute. */
   readonly fixed: string;
 }
 
 const SHAPES_MAX = 1_000;
 
-/** Names and operators, in the order in which the write has them: all that makes its shape. */
+/** The names and operators of a write in order, which make its shape. */
 function wordsOf({ item, when, set, place, add, remove, copy }: Expressed): string[] {
   const words: string[] = [item];
   for (const clause of when) {
@@ -75,7 +75,7 @@ function wordsOf({ item, when, set, place, add, remove, copy }: Expressed): stri
   return words;
 }
 
-/** Whether these are the words of the write, without writing them down. */
+/** True if these are the words of the write; it builds no list. */
 function isOf(words: readonly string[], { item, when, set, place, add, remove, copy }: Expressed): boolean {
   let at = 0;
   if (words[at++] !== item) return false;
@@ -102,7 +102,7 @@ function isOf(words: readonly string[], { item, when, set, place, add, remove, c
   return at === words.length;
 }
 
-// In the order in which `shapeOf` numbers them. Built for every write: no function and no list is made for it.
+// In the order of the placeholders of `shapeOf`. It runs for every write, so it makes no function and no list.
 function valuesOf({ when, set, place, add }: Expressed, fixed: string): string {
   let text = fixed;
   let count = 0;
@@ -130,7 +130,7 @@ function valuesOf({ when, set, place, add }: Expressed, fixed: string): string {
 
 const memberNames: string[] = [];
 
-/** How a value's member begins: `":0":`, after a comma where others stand before it. */
+/** The beginning of a value's member: `":0":`, after a comma unless it is the first. */
 function valueMember(before: string, index: number): string {
   if (before === "") return FIRST_MEMBER;
   for (let i = memberNames.length; i <= index; i++) memberNames.push(`,":${i}":`);
@@ -168,7 +168,7 @@ const EXISTENCE: Readonly<Record<Existence, readonly string[]>> = {
   either: [],
 };
 
-/** Names and values by number; the values themselves are put in for each write. */
+/** Numbered names and values; the values themselves are added for each write. */
 class Placeholders extends NamePlaceholders {
   readonly types: string[] = [];
   valueCount = 0;
@@ -177,7 +177,7 @@ class Placeholders extends NamePlaceholders {
     return `:${this.valueCount++}`;
   }
 
-  /** The value that says a type. */
+  /** The placeholder of a type's name. */
   type(value: ItemValue): string {
     const type = TYPES[typeof value as keyof typeof TYPES];
     if (!this.types.includes(type)) this.types.push(type);
@@ -185,7 +185,7 @@ class Placeholders extends NamePlaceholders {
   }
 }
 
-/** Stands for an attribute that is copied and is not there. */
+/** The value of a copied attribute that is absent. */
 const NONE_THERE = ":none";
 
 const TYPES = { number: "N", string: "S", boolean: "BOOL" } as const;
@@ -201,7 +201,7 @@ function testOf(test: Comparison | Presence, placeholders: Placeholders): string
   if (test.is === "present") return `attribute_exists(${name})`;
   if (test.is === "absent") return `attribute_not_exists(${name})`;
   const comparison = `${name} ${test.is} ${placeholders.value()}`;
-  // To DynamoDB, what is not there or of another type is unequal; here it compares with nothing.
+  // DynamoDB treats an absent attribute, or one of another type, as unequal; here it must not match.
   return test.is === "<>"
     ? `(attribute_type(${name}, ${placeholders.type(test.value)}) AND ${comparison})`
     : comparison;
@@ -222,7 +222,7 @@ function effectsOf(
   });
 }
 
-/** Throws where a write would change the place of its item. */
+/** Throws if a write would change the keys of its item. */
 export function checkName(name: string): void {
   if (PLACE_ATTRIBUTES.has(name))
     throw new RangeError(`"${name}" is derived from the key of an item and cannot be written.`);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { stories } from "../../../test/dynamodb/item-stories.ts";
+import { fc } from "../../../test/properties.ts";
 import { bucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { AuditEvent } from "../../domain/config/audit.ts";
 import type { ItemWrite } from "../../ports/item-store.ts";

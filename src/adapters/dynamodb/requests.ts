@@ -1,7 +1,7 @@
 import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { AuditEvent } from "../../domain/config/audit.ts";
 import type { Clause, Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
-import { eventItem } from "./audit-record.ts";
+import { eventItem } from "./audit.ts";
 import type { DynamoOperation } from "./client.ts";
 import { encodeMembers, encodeOperation } from "./codec.ts";
 import type { RecordWrite } from "./records-write.ts";
@@ -10,12 +10,6 @@ import {
   auditKey,
   ENTITY_INDEX,
   entityPk,
-  GSI2PK,
-  GSI2SK,
-  GSI3PK,
-  GSI3SK,
-  GSI4PK,
-  GSI4SK,
   itemPlace,
   itemTableKey,
   NAMESPACE_INDEX,
@@ -24,6 +18,7 @@ import {
   resourceBucketRange,
   resourcePk,
   SK,
+  type TableIndex,
   type TableKey,
 } from "./schema.ts";
 
@@ -33,11 +28,25 @@ export interface DynamoRequest {
   readonly body: string;
 }
 
-/** An event as the table keeps it: where it stands among the others, and how long, in seconds. */
+/** An event with its id in the table and its retention in seconds. */
 interface AuditRecord {
   readonly event: AuditEvent;
   readonly auditId: string;
   readonly keptS: number;
+}
+
+/** A page of a query: its size, and where the previous one ended. */
+export interface QueryPage {
+  readonly from: unknown;
+  readonly count: number;
+}
+
+/** Buckets of one partition of an index, after one of them. `shown`: the attributes of the answer. */
+interface BucketQuery {
+  readonly index: TableIndex;
+  readonly partition: string;
+  readonly after: string | undefined;
+  readonly shown: string;
 }
 
 const TRANSACT_ITEMS_MAX = 100;
@@ -47,14 +56,14 @@ interface RequestsOptions {
   readonly namespaceId: string;
 }
 
-/** Requests for the items of one namespace: text in, text out; nothing is sent. */
+/** Builds the requests for the items of one namespace; sends nothing. */
 export class ItemRequests {
   readonly #namespaceId: string;
   readonly #name: string;
-  /** How a request begins. */
+  /** The beginning of every request. */
   readonly #table: string;
   readonly #shapes = new Shapes();
-  /** How a request for an item begins. The way to a bucket keeps its key, so that the text is put together once. */
+  /** The beginning of requests for an item. A bucket's path keeps its key object, so that the text is built once. */
   readonly #places = new WeakMap<ItemKey, string>();
 
   constructor({ tableName, namespaceId }: RequestsOptions) {
@@ -71,7 +80,7 @@ export class ItemRequests {
         return { operation: "PutItem", body: `${this.#put(write)}${OTHER_TAIL}` };
       case "delete":
         return { operation: "DeleteItem", body: `${this.#delete(write)}${OTHER_TAIL}` };
-      // The one way to look at a condition without writing.
+      // A transaction is the only way to check a condition without writing.
       case "check": {
         const check = `{"ConditionCheck":${this.#check(write)},${OLD_ON_FAILURE}}}`;
         return { operation: "TransactWriteItems", body: `{"TransactItems":[${check}]}` };
@@ -79,7 +88,7 @@ export class ItemRequests {
     }
   }
 
-  /** All or none. The same writes, token and record give the same text: that is what the store compares. */
+  /** All writes or none. The same arguments give the same text, which DynamoDB compares with the token. */
   transaction(
     writes: readonly ItemWrite[],
     token: string,
@@ -97,7 +106,7 @@ export class ItemRequests {
     return { operation: "TransactWriteItems", body };
   }
 
-  /** A put that happens only where the checks hold; it shows the item that was in its way. */
+  /** A put on condition of further checks; on failure it returns the item in its way. */
   checkedPut(write: ItemWrite, checks: readonly RecordWrite[]): DynamoRequest {
     const items = [`{"Put":${this.#put(write)},${OLD_ON_FAILURE}}}`, ...checks.map((check) => this.#record(check))];
     return { operation: "TransactWriteItems", body: `{"TransactItems":[${items.join(",")}]}` };
@@ -107,40 +116,32 @@ export class ItemRequests {
     return itemTableKey(this.#namespaceId, key);
   }
 
-  /** Shards of buckets of a resource, in the order of entities; `after` an entity, and on from where a page ended. */
-  bucketsOf(
-    resource: string,
-    page: { readonly after: string | undefined; readonly from: unknown; readonly count: number },
-  ): DynamoRequest {
-    const range = resourceBucketRange(page.after);
-    const values = encodeMembers({ ":0": resourcePk(this.#namespaceId, resource), ":1": range.from, ":2": range.to });
-    const start = page.from === undefined ? "" : `,"ExclusiveStartKey":${JSON.stringify(page.from)}`;
-    const body =
-      `${this.#table},"IndexName":"${RESOURCE_INDEX}",` +
-      `"KeyConditionExpression":"${GSI2PK} = :0 AND ${GSI2SK} BETWEEN :1 AND :2",` +
-      `"ProjectionExpression":"${GSI2SK}","ExpressionAttributeValues":{${values}},` +
-      `"Limit":${page.count}${start}}`;
-    return { operation: "Query", body };
+  /** Shards of the buckets of a resource, ordered by entity, after an entity. */
+  bucketsOf(resource: string, after: string | undefined, page: QueryPage): DynamoRequest {
+    const partition = resourcePk(this.#namespaceId, resource);
+    return this.#query({ index: RESOURCE_INDEX, partition, after, shown: RESOURCE_INDEX.sk }, page);
   }
 
-  /** The shards of the buckets of one entity or of all, by entity id and resource. */
-  bucketKeys(
-    entityId: string | undefined,
-    page: { readonly after: BucketKey | undefined; readonly from: unknown; readonly count: number },
-  ): DynamoRequest {
-    const { after } = page;
-    const [index, pk, sk, owner] =
-      entityId === undefined
-        ? [NAMESPACE_INDEX, GSI4PK, GSI4SK, this.#namespaceId]
-        : [ENTITY_INDEX, GSI3PK, GSI3SK, entityPk(this.#namespaceId, entityId)];
-    const named = after && (entityId === undefined ? `${after.entityId}#${after.resource}` : after.resource);
-    const range = resourceBucketRange(named);
-    const values = encodeMembers({ ":0": owner, ":1": range.from, ":2": range.to });
+  /** Shards of the buckets of one entity or of all, ordered by entity id and resource, after a bucket. */
+  bucketKeys(entityId: string | undefined, after: BucketKey | undefined, page: QueryPage): DynamoRequest {
+    const shown = `${PK},${SK}`;
+    if (entityId === undefined) {
+      const bucket = after && `${after.entityId}#${after.resource}`;
+      return this.#query({ index: NAMESPACE_INDEX, partition: this.#namespaceId, after: bucket, shown }, page);
+    }
+    const partition = entityPk(this.#namespaceId, entityId);
+    return this.#query({ index: ENTITY_INDEX, partition, after: after?.resource, shown }, page);
+  }
+
+  #query({ index, partition, after, shown }: BucketQuery, page: QueryPage): DynamoRequest {
+    const { name, pk, sk } = index;
+    const range = resourceBucketRange(after);
+    const values = encodeMembers({ ":0": partition, ":1": range.from, ":2": range.to });
     const start = page.from === undefined ? "" : `,"ExclusiveStartKey":${JSON.stringify(page.from)}`;
     const body =
-      `${this.#table},"IndexName":"${index}",` +
+      `${this.#table},"IndexName":"${name}",` +
       `"KeyConditionExpression":"${pk} = :0 AND ${sk} BETWEEN :1 AND :2",` +
-      `"ProjectionExpression":"${PK},${SK}","ExpressionAttributeValues":{${values}},` +
+      `"ProjectionExpression":"${shown}","ExpressionAttributeValues":{${values}},` +
       `"Limit":${page.count}${start}}`;
     return { operation: "Query", body };
   }
@@ -148,7 +149,7 @@ export class ItemRequests {
   #transactItem(write: ItemWrite): string {
     switch (write.kind) {
       case "update":
-        // A transaction wants an effect of an update. Without one, and of an item that is there, it is a check.
+        // A transaction refuses an update without effects. On an existing item, a check does the same.
         return isIdle(write) ? `{"ConditionCheck":${this.#check(write)}}}` : `{"Update":${this.#update(write)}}}`;
       case "put":
         return `{"Put":${this.#put(write)}}}`;
@@ -159,10 +160,10 @@ export class ItemRequests {
     }
   }
 
-  // Each of the following is left open at its end: what else a request says is added there.
+  // Each of the following texts is left open at its end, for further members.
 
   #update({ key, item, when, set, add, remove, copy }: ItemWrite): string {
-    // What may be made by it gets its place with it; setting it again to the same changes no index.
+    // An update that may create the item sets its index keys too. Setting them to the same values changes no index.
     const place = item === "exists" ? NOTHING : itemPlace(this.#namespaceId, key);
     return `${this.#at(key)}${this.#shapes.members({ item, when, set, place, add, remove, copy })}`;
   }
@@ -181,7 +182,7 @@ export class ItemRequests {
   }
 
   #check({ key, item, when }: ItemWrite): string {
-    // A check must have a condition, also where everything will do.
+    // A check must have a condition, even if any item will do.
     const nothing = item === "either" && when.length === 0;
     return `${this.#at(key)}${this.#shapes.members({ ...WITHOUT_EFFECTS, item, when: nothing ? ANYTHING : when })}`;
   }
@@ -201,7 +202,7 @@ export class ItemRequests {
 
   #auditPut({ event, auditId, keptS }: AuditRecord): string {
     const { pk, sk } = auditKey(this.#namespaceId, event.entityId, auditId);
-    // By the event's own time: a transaction that is repeated must say the same.
+    // Based on the event's own time, because a repeated transaction must be identical.
     const untilS = Math.ceil(event.atMs / 1000) + keptS;
     const own = eventItem(this.#namespaceId, event, auditId, untilS);
     return `${this.#table},"Item":${JSON.stringify({ [PK]: { S: pk }, [SK]: { S: sk }, ...own })}`;
@@ -209,7 +210,7 @@ export class ItemRequests {
 }
 
 const OLD_ON_FAILURE = `"ReturnValuesOnConditionCheckFailure":"ALL_OLD"`;
-/** How a write of one item ends: one that changes it shows it after, all of them before, where a condition fails. */
+/** The end of a write of one item: an update returns the item after it; a failed condition returns the item before it. */
 const OTHER_TAIL = `,${OLD_ON_FAILURE}}`;
 const UPDATE_TAIL = `,"ReturnValues":"ALL_NEW"${OTHER_TAIL}`;
 const NOTHING: Item = Object.freeze({});

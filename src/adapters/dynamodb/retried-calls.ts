@@ -1,23 +1,17 @@
-import type { Clock } from "../../ports/system.ts";
-import type { DynamoAnswer, DynamoClient, DynamoOperation } from "./client.ts";
+import type { DynamoAnswer, DynamoOperation, TableAccess } from "./client.ts";
 import type { Attributes } from "./codec.ts";
-import { Deadline } from "./deadline.ts";
 import { readFaultOf } from "./errors.ts";
 import { chunksOf } from "./paging.ts";
 import { keyIn, keyOf } from "./records-write.ts";
+import { Deadline } from "./retry-policy.ts";
 import type { TableKey } from "./schema.ts";
 
-interface RetriedCallsOptions {
-  readonly client: DynamoClient;
-  readonly tableName: string;
-  readonly clock: Clock;
-  /** A number in [0, 1), for jitter. */
-  readonly random: () => number;
-  /** Bound on one attempt, in ms, besides the deadline: below it, a call whose answer was lost can be made again in time. */
+interface RetriedCallsOptions extends TableAccess {
+  /** The maximum time of one attempt, in ms, so that a lost call can be repeated before the deadline. */
   readonly attemptMaxMs: number;
 }
 
-/** Calls of one table that may be made twice: tried again until there is an answer, or no time is left. */
+/** Calls to one table that may be repeated: they are retried until there is an answer, or no time is left. */
 export class RetriedCalls {
   readonly #options: RetriedCallsOptions;
 
@@ -25,13 +19,12 @@ export class RetriedCalls {
     this.#options = options;
   }
 
-  /** All attempts at one call, and the pauses between them, end after `timeoutMs`. */
+  /** The deadline of all attempts of one call, including pauses. */
   deadline(timeoutMs: number): Deadline {
-    const { tableName, clock, random } = this.#options;
-    return new Deadline({ tableName, clock, random, timeoutMs });
+    return new Deadline(this.#options, timeoutMs);
   }
 
-  /** The body of the answer. `what` the call is for stands in the error that ends it. */
+  /** The body of the answer. `what` names the call in the error that ends it. */
   async call(
     { operation, body }: { readonly operation: DynamoOperation; readonly body: string },
     deadline: Deadline,
@@ -44,7 +37,6 @@ export class RetriedCalls {
     }
   }
 
-  /** One attempt, within the time that is left. */
   async attempt(operation: DynamoOperation, body: string, deadline: Deadline): Promise<DynamoAnswer> {
     const timeoutMs = Math.min(deadline.leftMs, this.#options.attemptMaxMs);
     const answer = await this.#options.client.send(operation, body, { timeoutMs });
@@ -52,7 +44,7 @@ export class RetriedCalls {
     return answer;
   }
 
-  /** Items by their keys, in the order of the keys; undefined where there is none. */
+  /** The items in the order of the keys; undefined where there is none. */
   async getAll(
     keys: readonly TableKey[],
     { consistent, timeoutMs }: { readonly consistent: boolean; readonly timeoutMs: number },
@@ -63,7 +55,7 @@ export class RetriedCalls {
     return keys.map((key) => found.get(keyText(key)));
   }
 
-  // Until every key was answered for: an item that was left over is not a missing one.
+  // Repeats unprocessed keys: an item that was left out is not missing.
   async #getChunk(
     keys: readonly TableKey[],
     consistent: boolean,
@@ -72,7 +64,7 @@ export class RetriedCalls {
   ): Promise<void> {
     const deadline = this.deadline(timeoutMs);
     let wanted: readonly Attributes[] = keys.map(keyOf);
-    // Attempts in a row that brought nothing.
+    // Consecutive attempts without progress.
     let failures = 0;
     for (;;) {
       const RequestItems = { [this.#options.tableName]: { Keys: wanted, ConsistentRead: consistent } };
@@ -95,7 +87,7 @@ export class RetriedCalls {
 
 const GETS_MAX = 100;
 
-/** Each key once: DynamoDB refuses a batch that names one twice. */
+/** Removes duplicates, because DynamoDB refuses a batch that names a key twice. */
 export function uniqueKeys(keys: readonly TableKey[]): readonly TableKey[] {
   return [...new Map(keys.map((key) => [keyText(key), key])).values()];
 }

@@ -7,7 +7,7 @@ export * from "../../protocol/item/attributes.ts";
 
 export const SCHEMA_VERSION = "0.10.0";
 
-/** Stands for the namespace where there is none: the registry of namespaces and the version record. */
+/** The namespace id of records outside namespaces: the registry of namespaces and the version record. */
 export const REGISTRY = "_";
 
 export const PK = "PK";
@@ -21,18 +21,25 @@ export const GSI3SK = "GSI3SK";
 export const GSI4PK = "GSI4PK";
 export const GSI4SK = "GSI4SK";
 
+/** An index, and the attributes that are its keys. */
+export interface TableIndex {
+  readonly name: string;
+  readonly pk: string;
+  readonly sk: string;
+}
+
 /** Children of a parent. */
-export const CHILDREN_INDEX = "GSI1";
+export const CHILDREN_INDEX: TableIndex = { name: "GSI1", pk: GSI1PK, sk: GSI1SK };
 /** Buckets and usage of a resource. */
-export const RESOURCE_INDEX = "GSI2";
+export const RESOURCE_INDEX: TableIndex = { name: "GSI2", pk: GSI2PK, sk: GSI2SK };
 /** Buckets of an entity; entities with a configuration of their own for a resource. */
-export const ENTITY_INDEX = "GSI3";
+export const ENTITY_INDEX: TableIndex = { name: "GSI3", pk: GSI3PK, sk: GSI3SK };
 /** Everything of a namespace. */
-export const NAMESPACE_INDEX = "GSI4";
+export const NAMESPACE_INDEX: TableIndex = { name: "GSI4", pk: GSI4PK, sk: GSI4SK };
 
 export const ENTITY_ID = "entity_id";
 export const RESOURCE = "resource";
-/** Of an entity: whether its parent is charged too. On a bucket a copy of it, beside the other three. */
+/** Of an entity: whether its parent is charged too. Buckets have a copy, beside the other three. */
 export const CASCADE = "cascade";
 export const PARENT_ID = "parent_id";
 /** Grows by 1 with every change of parent. */
@@ -43,16 +50,27 @@ export const NAME = "name";
 export const METADATA = "metadata";
 export const CREATED_AT = "created_at";
 
+/** The plan of an entity. */
+export const PLAN_ID = "plan_id";
+/** Of a plan: counts the entities that ever joined it. A deletion is conditional on it, so that it never misses a new one. */
+export const PLAN_SEQ = "kin";
+
+/** Of configuration: the level adds its limits to those of lower priority. */
+export const INHERIT = "inherit";
+/** Of configuration: `callers` if it applies only to the requesting entity. */
+export const APPLIES_TO = "applies_to";
 export const CONFIG_VERSION = "config_version";
 export const ON_UNAVAILABLE = "on_unavailable";
 export const AUDIT_RETENTION_DAYS = "audit_retention_days";
 export const USAGE_KEPT_DAYS = "usage_kept_days";
+/** Ours: the reason for which a namespace is frozen, on its system level; empty: none was given. */
+export const FROZEN = "frozen";
 /** A set of strings, on the registry of resources. */
 export const RESOURCES = "resources";
 
-/** Of the record of an operation: whole tokens per limit, a map. */
+/** A map in the record of an operation: whole tokens per limit. */
 export const AMOUNTS = "amounts";
-/** Ours: the same in millitokens and in order, as JSON, where the map does not say it all. */
+/** Ours: the amounts in millitokens and in order, as JSON, where the map is not exact. */
 export const AMOUNTS_MILLI = "amounts_milli";
 
 export const EVENT_ID = "event_id";
@@ -87,7 +105,7 @@ export const MIGRATION_RUN = "migration_run";
 /** Ours: the table was taken over from the original, and `client_min_version` is only there to keep its clients out. */
 export const TAKEN_OVER = "taken_over";
 
-/** What every item of a bucket has besides its own attributes: its keys in the table and the indexes. */
+/** The attributes of a bucket's item that follow from its key. */
 export const PLACE_ATTRIBUTES: ReadonlySet<string> = new Set([
   ...[PK, SK, ENTITY_ID, RESOURCE, GSI1PK, GSI1SK, GSI2PK, GSI2SK, GSI3PK, GSI3SK, GSI4PK, GSI4SK],
 ]);
@@ -102,12 +120,12 @@ export function configNamesOf(limit: string, prefix: KindStored["prefix"]) {
   };
 }
 
-// Of declared pieces, ours: which apply may write, what it wrote (JSON), and when (ms).
+// Attributes of declared pieces, ours: the apply that may write, what it wrote (JSON), and when (ms).
 export const RUN = "run";
 export const APPLIED = "applied";
 export const APPLIED_AT = "applied_at_ms";
 
-// Of what the aggregator keeps in the registry's partition.
+// Attributes of the aggregator's records in the registry's partition.
 export const SEQUENCE = "seq";
 export const SHARD_END = "shard_end";
 export const OWNER = "owner";
@@ -117,17 +135,21 @@ export const ARCHIVE_LOCATION = "archive";
 export const OBJECT_KEY = "object_key";
 export const EVENT_COUNT = "events";
 
-// Of stored leases, ours: the record (JSON), its version and its writer. Short, because an item is charged by the kilobyte.
+// Attributes of stored leases, ours: the record (JSON), its version and its writer. They are short, because an item is
+// charged by the kilobyte.
 export const LEASE = "lease";
 export const LEASE_VERSION = "lv";
 export const LEASE_WRITER = "lw";
 
-// Of counted refusals, ours: the counts (JSON) and which write of the row it was.
+// Attributes of rows that processes count in, ours: counts of refusals or of callers (JSON), or single refusals
+// (domain/charge/refusal-log.ts), and the number of the row's last write.
 export const REFUSALS = "refusals";
-export const REFUSALS_VERSION = "rv";
+export const REFUSAL_LOG = "rl";
+export const CALLER_COUNTS = "cc";
+export const ROW_VERSION = "rv";
 
-// Of idempotency keys, ours: whose it is, what was asked, the answer once there is one, and until when it is under way and
-// remembered, in ms.
+// Attributes of idempotency keys, ours: the holder, the fingerprint of the request, the answer once there is one, and
+// the times in ms until which it is under way and remembered.
 export const KEY_MARK = "km";
 export const KEY_FINGERPRINT = "kf";
 export const KEY_ANSWER = "ka";

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import { bucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { ConfigScope } from "../../domain/config/config.ts";
 import * as schema from "./schema.ts";
+import { tableDefinition } from "./table-fit.ts";
 
 const NS = "k3jD9_aQ-1x";
 const entityId = fc.stringMatching(/^[a-zA-Z0-9][a-zA-Z0-9_.\-:@]{0,12}$/);
@@ -162,12 +163,12 @@ test("in the resource index, buckets stand in the order of entity ids, and a ran
 
 test("the table is the original's without its local indexes, and says how much the resource index holds", () => {
   const options = { name: "limits", tags: { team: "a" }, deletionProtection: true };
-  const definition = schema.tableDefinition({ ...options, gsi2Projection: "KEYS_ONLY" });
+  const definition = tableDefinition({ ...options, gsi2Projection: "KEYS_ONLY" });
   assert.ok(!("LocalSecondaryIndexes" in definition));
   const projections = (given: typeof definition) =>
     given.GlobalSecondaryIndexes.map(({ IndexName, Projection }) => `${IndexName} ${Projection.ProjectionType}`);
   assert.deepEqual(projections(definition), ["GSI1 ALL", "GSI2 KEYS_ONLY", "GSI3 KEYS_ONLY", "GSI4 KEYS_ONLY"]);
-  const whole = schema.tableDefinition({ ...options, gsi2Projection: "ALL" });
+  const whole = tableDefinition({ ...options, gsi2Projection: "ALL" });
   assert.deepEqual(projections(whole), ["GSI1 ALL", "GSI2 ALL", "GSI3 KEYS_ONLY", "GSI4 KEYS_ONLY"]);
   assert.deepEqual(definition.StreamSpecification, { StreamEnabled: true, StreamViewType: "NEW_AND_OLD_IMAGES" });
   assert.equal(definition.BillingMode, "PAY_PER_REQUEST");

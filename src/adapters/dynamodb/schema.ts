@@ -1,11 +1,9 @@
 import { type BucketKey, bucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { UsageWindow } from "../../domain/charge/usage.ts";
-import type { ConfigScope } from "../../domain/config/config.ts";
+import { type ConfigScope, isTotal } from "../../domain/config/config.ts";
 import type { ItemKey } from "../../ports/item-store.ts";
 import {
-  CHILDREN_INDEX,
   ENTITY_ID,
-  ENTITY_INDEX,
   GSI1PK,
   GSI1SK,
   GSI2PK,
@@ -14,18 +12,12 @@ import {
   GSI3SK,
   GSI4PK,
   GSI4SK,
-  NAMESPACE_INDEX,
-  PK,
   REGISTRY,
   RESOURCE,
-  RESOURCE_INDEX,
-  SK,
 } from "./schema-names.ts";
-import { planPk, TOTAL_SK } from "./schema-plans.ts";
 
-// Keys, attribute names and units of the table shared with the original: the only place that knows them.
+// Keys, attribute names and units of the table shared with the original are defined only here.
 export * from "./schema-names.ts";
-export * from "./schema-plans.ts";
 
 /** The primary key of an item. */
 export interface TableKey {
@@ -34,7 +26,13 @@ export interface TableKey {
 }
 
 /** The keys of an item in the indexes it is in. */
-type IndexKeys = Readonly<Record<string, string>>;
+export type IndexKeys = Readonly<Record<string, string>>;
+
+/** Sort keys from one to another, both ends included. */
+export interface KeySpan {
+  readonly from: string;
+  readonly to: string;
+}
 
 export const STATE_SK = "#STATE";
 export const META_SK = "#META";
@@ -42,6 +40,9 @@ const OPERATION_SK = "#OP#";
 const CONFIG_SK = "#CONFIG";
 const USAGE_SK = "#USAGE#";
 const AUDIT_SK = "#AUDIT#";
+const MEMBER_SK = "#ENTITY#";
+/** Totals, in the partition of their entity, their plan or the system. */
+const TOTAL_SK = "#TOTAL";
 export const DEFAULT_RESOURCE = "_default_";
 
 export function entityPk(namespaceId: string, entityId: string): string {
@@ -77,36 +78,61 @@ export function childKeys(namespaceId: string, parentId: string, entityId: strin
   return { [GSI1PK]: `${namespaceId}/PARENT#${parentId}`, [GSI1SK]: `CHILD#${entityId}` };
 }
 
-/** In the index of the namespace: an entity that is being deleted stands apart, so that it is found without reading all. */
+/**
+ * Entities that are being deleted have their own prefix in the index of the namespace, so that they are found without
+ * reading all.
+ */
 export function deletingKeys(entityId: string): IndexKeys {
-  return { [GSI4SK]: `${deletingPrefix()}${entityId}` };
+  return { [GSI4SK]: `${DELETING_PREFIX}${entityId}` };
 }
 
-export function deletingPrefix(): string {
-  return "DELETING#";
+export const DELETING_PREFIX = "DELETING#";
+
+export function planPk(namespaceId: string, planId: string): string {
+  return `${namespaceId}/PLAN#${planId}`;
+}
+
+export function planKey(namespaceId: string, planId: string): TableKey {
+  return { pk: planPk(namespaceId, planId), sk: META_SK };
+}
+
+/** The record of an entity beside its plan, because an index would lag. */
+export function planMemberKey(namespaceId: string, planId: string, entityId: string): TableKey {
+  return { pk: planPk(namespaceId, planId), sk: `${MEMBER_SK}${entityId}` };
+}
+
+/** Members have their own prefix in the index of the namespace, so that a list of plans does not read all entities. */
+export function planMemberIndexKeys(namespaceId: string, planId: string, entityId: string): IndexKeys {
+  return { [GSI4PK]: namespaceId, [GSI4SK]: `PLAN_ENTITY#${planId}#${entityId}` };
+}
+
+/** The range of sort keys of the entities of a plan after this one. */
+export function planMemberRange(after: string | undefined): KeySpan {
+  // `!` sorts before every character of an id, `$` right after the `#` before it.
+  return { from: after === undefined ? MEMBER_SK : `${MEMBER_SK}${after}!`, to: "#ENTITY$" };
+}
+
+/** Parses the entity's id from the sort key of `planMemberKey`. */
+export function parseMemberSk(sk: string): string {
+  return sk.slice(MEMBER_SK.length);
 }
 
 export function configKey(namespaceId: string, scope: ConfigScope): TableKey {
-  switch (scope.level) {
-    case "entity":
-      return { pk: entityPk(namespaceId, scope.entityId), sk: `${CONFIG_SK}#${scope.resource}` };
-    case "entityDefault":
-      return { pk: entityPk(namespaceId, scope.entityId), sk: `${CONFIG_SK}#${DEFAULT_RESOURCE}` };
-    case "plan":
-      return { pk: planPk(namespaceId, scope.planId), sk: `${CONFIG_SK}#${scope.resource}` };
-    case "planDefault":
-      return { pk: planPk(namespaceId, scope.planId), sk: `${CONFIG_SK}#${DEFAULT_RESOURCE}` };
-    case "resource":
-      return { pk: resourcePk(namespaceId, scope.resource), sk: CONFIG_SK };
-    case "system":
-      return { pk: systemPk(namespaceId), sk: CONFIG_SK };
-    case "entityTotal":
-      return { pk: entityPk(namespaceId, scope.entityId), sk: TOTAL_SK };
-    case "planTotal":
-      return { pk: planPk(namespaceId, scope.planId), sk: TOTAL_SK };
-    case "systemTotal":
-      return { pk: systemPk(namespaceId), sk: TOTAL_SK };
-  }
+  if ("entityId" in scope) return { pk: entityPk(namespaceId, scope.entityId), sk: ownedConfigSk(scope) };
+  if ("planId" in scope) return { pk: planPk(namespaceId, scope.planId), sk: ownedConfigSk(scope) };
+  if (scope.level === "resource") return { pk: resourcePk(namespaceId, scope.resource), sk: CONFIG_SK };
+  return { pk: systemPk(namespaceId), sk: scope.level === "systemTotal" ? TOTAL_SK : CONFIG_SK };
+}
+
+function ownedConfigSk(scope: ConfigScope): string {
+  if (isTotal(scope)) return TOTAL_SK;
+  return `${CONFIG_SK}#${"resource" in scope ? scope.resource : DEFAULT_RESOURCE}`;
+}
+
+/** The key of the entity or plan that a scope belongs to. */
+export function configOwnerKeys(namespaceId: string, scope: ConfigScope): readonly TableKey[] {
+  if ("planId" in scope) return [planKey(namespaceId, scope.planId)];
+  return "entityId" in scope ? [entityKey(namespaceId, scope.entityId)] : [];
 }
 
 export function configIndexKeys(namespaceId: string, scope: ConfigScope): IndexKeys {
@@ -116,25 +142,25 @@ export function configIndexKeys(namespaceId: string, scope: ConfigScope): IndexK
   return { ...own, [GSI3PK]: entityConfigsPk(namespaceId, resource), [GSI3SK]: scope.entityId };
 }
 
-/** The resource as a configuration item of the original names it: an entity's default has a name for it too. */
+/** The resource attribute of a configuration item: the original has a name for an entity's default too. */
 export function configResource(scope: ConfigScope): string | undefined {
   if (scope.level === "entityDefault") return DEFAULT_RESOURCE;
   return scope.level === "entity" || scope.level === "resource" ? scope.resource : undefined;
 }
 
-/** In the entity index: which entities have a configuration of their own for a resource. */
+/** The partition of the entity index with the entities that have their own configuration for a resource. */
 export function entityConfigsPk(namespaceId: string, resource: string): string {
   return `${namespaceId}/ENTITY_CONFIG#${resource}`;
 }
 
-/** The item of one shard, or the record of an operation beside shard 0, or a sheet of usage beside its shard. */
+/** The key of a shard's item, of an operation's record beside shard 0, or of a sheet of usage beside its shard. */
 export function itemTableKey(namespaceId: string, { bucket, shard, operation, sheet }: ItemKey): TableKey {
   const pk = bucketPk(namespaceId, bucket, shard);
   if (sheet !== undefined) return { pk, sk: sheetSk(sheet) };
   return { pk, sk: operation === undefined ? STATE_SK : `${OPERATION_SK}${operation}` };
 }
 
-/** All that an item of a bucket has besides its own attributes and the key of the table. */
+/** The attributes of an item of a bucket that follow from its key. */
 export function itemPlace(namespaceId: string, { bucket, shard, operation, sheet }: ItemKey): IndexKeys {
   const { entityId, resource } = bucket;
   const owner = { [ENTITY_ID]: entityId, [RESOURCE]: resource, [GSI4PK]: namespaceId };
@@ -162,25 +188,28 @@ export function sheetSk(day: string): string {
   return `${USAGE_SK}${day}`;
 }
 
-/** What sheets of an entity begin with in the index of the namespace, on one resource or on all. */
+/** The prefix of an entity's sheets in the index of the namespace, on one resource or on all. */
 export function sheetPrefix(entityId: string, resource: string | undefined): string {
   return resource === undefined ? `SHEET#${entityId}#` : `SHEET#${entityId}#${resource}#`;
 }
 
-/** In the resource index. `#` sorts before every character of an entity id, so these are in the order of the ids. */
+/**
+ * The sort key in the resource index. `#` sorts before every character of an entity id, so these are in the order of
+ * the ids.
+ */
 export function resourceBucketSk(entityId: string, shard: number): string {
   return `BUCKET#${entityId}#${shard}`;
 }
 
-/** Sort keys of the resource index from the entity after this one (from the first) to the last: both ends included. */
-export function resourceBucketRange(after: string | undefined): { readonly from: string; readonly to: string } {
+/** The range of sort keys of the resource index after an entity; undefined: all. */
+export function resourceBucketRange(after: string | undefined): KeySpan {
   // `$` follows `#`, and is in no id.
   return { from: after === undefined ? "BUCKET#" : `BUCKET#${after}$`, to: "BUCKET$" };
 }
 
 /**
- * Hours, days and months begin together at midnight: where the original lets them overwrite each other, days and months have
- * their name behind. It looks for usage by what the key begins with, and takes the window from the attributes.
+ * Hours, days and months begin together at midnight. The original lets them overwrite each other; here days and months
+ * have their name appended. The original finds usage by prefix, and takes the window from the attributes.
  */
 export function usageKey(
   namespaceId: string,
@@ -196,7 +225,7 @@ export function usageKey(
   return { pk: entityPk(namespaceId, usage.entityId), sk: `${usagePrefix(usage.resource)}${start}${end}` };
 }
 
-/** What sort keys of usage begin with, of one resource or of all. */
+/** The prefix of sort keys of usage, of one resource or of all. */
 export function usagePrefix(resource: string | undefined): string {
   return resource === undefined ? USAGE_SK : `${USAGE_SK}${resource}#`;
 }
@@ -213,7 +242,7 @@ export function usageIndexKeys(
   };
 }
 
-/** `auditId` sorts by time; the original has a ULID there. */
+/** `auditId` sorts by time, as the original's ULID does. */
 export function auditKey(namespaceId: string, entityId: string, auditId: string): TableKey {
   return { pk: auditPk(namespaceId, entityId), sk: `${AUDIT_SK}${auditId}` };
 }
@@ -222,34 +251,26 @@ export function auditIndexKeys(namespaceId: string, entityId: string): IndexKeys
   return wholePartition(namespaceId, auditPk(namespaceId, entityId));
 }
 
-export function resourceRegistryKey(namespaceId: string): TableKey {
-  return { pk: systemPk(namespaceId), sk: "#RESOURCES" };
-}
+/** A record of a namespace's own partition. */
+const systemKey =
+  (sk: string) =>
+  (namespaceId: string): TableKey => ({ pk: systemPk(namespaceId), sk });
 
-/** One number per resource name: how many entities have a configuration of their own for it. */
-export function entityConfigRegistryKey(namespaceId: string): TableKey {
-  return { pk: systemPk(namespaceId), sk: "#ENTITY_CONFIG_RESOURCES" };
-}
+export const resourceRegistryKey = systemKey("#RESOURCES");
+/** The number of entities with their own configuration, by resource name. */
+export const entityConfigRegistryKey = systemKey("#ENTITY_CONFIG_RESOURCES");
+export const provisionerKey = systemKey("#PROVISIONER");
+/** The sweeps' record of the usage of a namespace. */
+export const usageStateKey = systemKey("#USAGE");
 
-export function provisionerKey(namespaceId: string): TableKey {
-  return { pk: systemPk(namespaceId), sk: "#PROVISIONER" };
-}
-
-/** What a sweep notes of the usage of a namespace. */
-export function usageStateKey(namespaceId: string): TableKey {
-  return { pk: systemPk(namespaceId), sk: "#USAGE" };
-}
-
-/** Which piece of configuration an owner has by declaring it. */
+/** The record of a declared piece of configuration and its owner. */
 export function ownedKey(namespaceId: string, piece: string): TableKey {
-  return { pk: systemPk(namespaceId), sk: `${ownedPrefix()}${piece}` };
+  return { pk: systemPk(namespaceId), sk: `${OWNED_PREFIX}${piece}` };
 }
 
-export function ownedPrefix(): string {
-  return "#OWNED#";
-}
+export const OWNED_PREFIX = "#OWNED#";
 
-/** Of an owner of declared pieces: its last apply. */
+/** The record of an owner's last apply. */
 export function ownerKey(namespaceId: string, owner: string): TableKey {
   return { pk: systemPk(namespaceId), sk: `#OWNER#${owner}` };
 }
@@ -258,7 +279,7 @@ export function versionKey(): TableKey {
   return { pk: systemPk(REGISTRY), sk: "#VERSION" };
 }
 
-/** Of layouts without namespaces, before 0.9. */
+/** The version record of layouts without namespaces, before 0.9. */
 export function oldVersionKey(): TableKey {
   return { pk: "SYSTEM#", sk: "#VERSION" };
 }
@@ -271,14 +292,22 @@ export function namespaceIdKey(namespaceId: string): TableKey {
   return { pk: systemPk(REGISTRY), sk: `#NSID#${namespaceId}` };
 }
 
-/** Of registries, of the version record and (with `REGISTRY`) of namespaces. */
+/** The index keys of registries, of the version record and (with `REGISTRY`) of namespaces. */
 export function systemIndexKeys(namespaceId: string): IndexKeys {
   return wholePartition(namespaceId, systemPk(namespaceId));
 }
 
-// In the index of the namespace, items of one partition stand under its key.
+// All items of a partition have its key as sort key in the index of the namespace.
 function wholePartition(namespaceId: string, pk: string): IndexKeys {
   return { [GSI4PK]: namespaceId, [GSI4SK]: pk };
+}
+
+/** The end of the year 9999, the last with four digits. */
+const LAST_MS = 253_402_300_799_000;
+
+/** The nearest instant that keys have room for: from 1970 to the end of 9999. */
+export function inCalendar(atMs: number): number {
+  return Math.min(Math.max(atMs, 0), LAST_MS);
 }
 
 /** An instant as the table writes it: UTC, whole seconds. */
@@ -286,13 +315,13 @@ export function isoSeconds(atMs: number): string {
   return `${new Date(atMs).toISOString().slice(0, 19)}Z`;
 }
 
-/** The namespace of a partition key; resources may have a slash too. Undefined where it is no key of ours. */
+/** The namespace of a partition key; undefined for a key that is not ours. Resources may have a slash too. */
 export function namespaceOf(pk: string): string | undefined {
   const slash = pk.indexOf("/");
   return slash < 1 ? undefined : pk.slice(0, slash);
 }
 
-/** Which shard's item, which operation's record, or which sheet, a key is of. Undefined where it is something else's. */
+/** Parses the key of a shard's item, an operation's record or a sheet; undefined for another kind of item. */
 export function parseItemKey({
   pk,
   sk,
@@ -309,89 +338,45 @@ export function parseItemKey({
   return { namespaceId, key: { ...key, operation: sk.slice(OPERATION_SK.length) } };
 }
 
-/** The other half of `resourceBucketSk`. */
+/** Parses the sort key of `resourceBucketSk`. */
 export function parseResourceBucketSk(sk: string): { readonly entityId: string; readonly shard: number } | undefined {
   const match = /^BUCKET#([^#]+)#(\d+)$/.exec(sk);
   return match === null ? undefined : { entityId: match[1] as string, shard: Number(match[2]) };
 }
 
-/** Which child a sort key of the children index is of. */
+/** Parses the child's id from a sort key of the children index. */
 export function parseChildSk(sk: string): string | undefined {
   return sk.startsWith("CHILD#") ? sk.slice("CHILD#".length) : undefined;
 }
 
-/** What a sort key of usage says. Which window it is stands in the item's attributes. */
+/** Parses a sort key of usage. The window is in the item's attributes. */
 export function parseUsageSk(sk: string): { readonly resource: string; readonly windowStart: string } | undefined {
   const match = /^#USAGE#([^#]+)#([^#]+)(?:#[a-z]+)?$/.exec(sk);
   return match === null ? undefined : { resource: match[1] as string, windowStart: match[2] as string };
 }
 
-/** Which scope a configuration item is of. */
+/** Parses the scope from the key of a configuration item. */
 export function parseConfigKey({ pk, sk }: TableKey): ConfigScope | undefined {
   const namespaceId = namespaceOf(pk);
   if (namespaceId === undefined || !(sk.startsWith(CONFIG_SK) || sk === TOTAL_SK)) return undefined;
   const owner = pk.slice(namespaceId.length + 1);
-  const isTotal = sk === TOTAL_SK;
-  const resource = isTotal ? "" : sk.slice(CONFIG_SK.length + 1);
+  const isOfAll = sk === TOTAL_SK;
+  const resource = isOfAll ? "" : sk.slice(CONFIG_SK.length + 1);
   const isDefault = resource === DEFAULT_RESOURCE;
   if (owner.startsWith("ENTITY#")) {
     const entityId = owner.slice("ENTITY#".length);
-    if (isTotal) return { level: "entityTotal", entityId };
+    if (isOfAll) return { level: "entityTotal", entityId };
     if (resource === "") return undefined;
     return isDefault ? { level: "entityDefault", entityId } : { level: "entity", entityId, resource };
   }
   if (owner.startsWith("PLAN#")) {
     const planId = owner.slice("PLAN#".length);
-    if (isTotal) return { level: "planTotal", planId };
+    if (isOfAll) return { level: "planTotal", planId };
     if (resource === "") return undefined;
     return isDefault ? { level: "planDefault", planId } : { level: "plan", planId, resource };
   }
-  if (owner === "SYSTEM#" && isTotal) return { level: "systemTotal" };
+  if (owner === "SYSTEM#" && isOfAll) return { level: "systemTotal" };
   if (sk !== CONFIG_SK) return undefined;
   if (owner.startsWith("RESOURCE#")) return { level: "resource", resource: owner.slice("RESOURCE#".length) };
   return owner === "SYSTEM#" ? { level: "system" } : undefined;
-}
-
-export interface TableOptions {
-  readonly name: string;
-  /**
-   * What the resource index has of an item. `KEYS_ONLY`: a write that changes no key costs nothing there. `ALL`: one unit more
-   * with every write; what the original's readers expect.
-   */
-  readonly gsi2Projection: "KEYS_ONLY" | "ALL";
-  readonly tags: Readonly<Record<string, string>>;
-  readonly deletionProtection: boolean;
-}
-
-/** The input of CreateTable. The attribute `ttl` is announced by a call of its own, once the table is there. */
-export function tableDefinition({ name, gsi2Projection, tags, deletionProtection }: TableOptions) {
-  const indexes = [
-    { index: CHILDREN_INDEX, hash: GSI1PK, range: GSI1SK, projection: "ALL" },
-    { index: RESOURCE_INDEX, hash: GSI2PK, range: GSI2SK, projection: gsi2Projection },
-    { index: ENTITY_INDEX, hash: GSI3PK, range: GSI3SK, projection: "KEYS_ONLY" },
-    { index: NAMESPACE_INDEX, hash: GSI4PK, range: GSI4SK, projection: "KEYS_ONLY" },
-  ] as const;
-  const keys = [PK, SK, ...indexes.flatMap(({ hash, range }) => [hash, range])];
-  return {
-    TableName: name,
-    BillingMode: "PAY_PER_REQUEST",
-    AttributeDefinitions: keys.map((key) => ({ AttributeName: key, AttributeType: "S" })),
-    KeySchema: keySchema(PK, SK),
-    // No local ones: the original reserves five and uses none, and they would cap a partition at 10 GB.
-    GlobalSecondaryIndexes: indexes.map(({ index, hash, range, projection }) => ({
-      IndexName: index,
-      KeySchema: keySchema(hash, range),
-      Projection: { ProjectionType: projection },
-    })),
-    StreamSpecification: { StreamEnabled: true, StreamViewType: "NEW_AND_OLD_IMAGES" },
-    DeletionProtectionEnabled: deletionProtection,
-    Tags: Object.entries(tags).map(([Key, Value]) => ({ Key, Value })),
-  };
-}
-
-function keySchema(hash: string, range: string) {
-  return [
-    { AttributeName: hash, KeyType: "HASH" },
-    { AttributeName: range, KeyType: "RANGE" },
-  ];
 }

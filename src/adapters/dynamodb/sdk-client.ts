@@ -3,19 +3,49 @@ import { LimiterError } from "../../domain/names/errors.ts";
 import type { DateListener, DynamoAnswer, DynamoCall, DynamoClient, DynamoOperation } from "./client.ts";
 import { noCredentials } from "./credentials.ts";
 import { resolveEndpoint } from "./endpoint.ts";
-import { fromWire, toWire } from "./sdk-client-wire.ts";
+import { Unreachable } from "./retry-policy.ts";
 import { TRANSPORT_DEFAULTS } from "./transport.ts";
 import { loadSdk } from "./transport-peer.ts";
-import { Unreachable } from "./unreachable.ts";
 
-/** As much of a `DynamoDBClient` of @aws-sdk/client-dynamodb as can be said without its types. */
+/** Converts DynamoDB's JSON to the input of the AWS SDK's commands: binary values are base64 on the wire and bytes there. */
+function fromWire(value: unknown): unknown {
+  return mapped(value, (object) => {
+    // Other objects have no member of that name: attribute names are one level above, placeholders begin with # or :.
+    const [[key, inner] = ["", undefined], ...others] = Object.entries(object);
+    if (others.length > 0) return undefined;
+    if (key === "B" && typeof inner === "string") return { B: Buffer.from(inner, "base64") };
+    if (key === "BS" && Array.isArray(inner)) return { BS: inner.map((item) => Buffer.from(String(item), "base64")) };
+    return undefined;
+  });
+}
+
+/** The inverse of `fromWire`. Dates are seconds on the wire; undefined members are left out. */
+function toWire(value: unknown): unknown {
+  return mapped(value, (object) => {
+    if (object instanceof Uint8Array) return Buffer.from(object).toString("base64");
+    if (object instanceof Date) return object.getTime() / 1000;
+    return undefined;
+  });
+}
+
+/** `leaf` converts a whole object; undefined: its parts are converted. */
+function mapped(value: unknown, leaf: (object: object) => unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map((item) => mapped(item, leaf));
+  const whole = leaf(value);
+  if (whole !== undefined) return whole;
+  const parts = Object.entries(value).filter(([, part]) => part !== undefined);
+  return Object.fromEntries(parts.map(([key, part]) => [key, mapped(part, leaf)]));
+}
+
+/** The parts of a `DynamoDBClient` of @aws-sdk/client-dynamodb that can be typed without that package. */
 export interface SdkClient {
   readonly config: object;
   readonly middlewareStack: { clone(): unknown };
 }
 
 export interface SdkClientOptions {
-  /** How long an answer is awaited after its time, for `later`, in ms. */
+  /** The time in ms for which a late answer is still awaited, for `later`. */
   readonly graceMs?: number | undefined;
   readonly stamp?: (() => unknown) | undefined;
   readonly onDate?: DateListener | undefined;
@@ -42,9 +72,9 @@ export async function openSdkClient(client: SdkClient, options: SdkClientOptions
         "Use a client of @aws-sdk/client-dynamodb 3, or leave `client` out.",
     );
   }
-  // Replaced, not removed: the signing middleware takes its place relative to it.
+  // The middleware is replaced, not removed: the signing middleware is placed relative to it.
   stack.add((next) => (args) => next(args), RETRY);
-  // Next to the wire, so that it sees refusals too, and the moment closest to the sending.
+  // Placed next to the wire, so that it sees refusals too, and the moment of sending.
   stack.add(dateMiddleware(options), { name: "zaeLimiterDate", step: "deserialize", priority: "low" });
   const graceMs = options.graceMs ?? TRANSPORT_DEFAULTS.graceMs;
   const origin = await originOf(given);
@@ -61,7 +91,7 @@ type SendCommand = (operation: DynamoOperation, body: string, abortSignal: Abort
 
 class SdkBackedClient implements DynamoClient {
   readonly #graceMs: number;
-  /** Where the service is, for messages. */
+  /** The endpoint, for messages. */
   readonly #origin: string;
   readonly #run: SendCommand;
   readonly #waiting = new Set<Promise<unknown>>();
@@ -85,7 +115,7 @@ class SdkBackedClient implements DynamoClient {
     return inTime.finally(() => this.#waiting.delete(inTime));
   }
 
-  /** Callers that wait get their answers; answers that are late already are not waited for. */
+  /** Waits for pending answers, but not for late ones. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await Promise.all(this.#waiting);
@@ -134,7 +164,7 @@ function failed(cause: unknown, origin: string): DynamoAnswer {
     message: cause.message,
   } as Record<string, unknown> & { name: string; message: string; $metadata?: { httpStatusCode?: number } };
   const status = $metadata?.httpStatusCode;
-  // An answer of the service that the SDK could not read has a status as well, but no exception's name.
+  // An unreadable answer has a status as well, but no exception's name.
   if (status !== undefined && status >= 300 && /^[A-Z]\w+$/.test(name) && !NO_EXCEPTION.has(name)) {
     const body = { ...(toWire(fields) as object), __type: name, message };
     return { kind: "failed", status, code: name, message, body };
@@ -145,7 +175,6 @@ function failed(cause: unknown, origin: string): DynamoAnswer {
 
 const NO_EXCEPTION: ReadonlySet<string> = new Set(["Error", "SyntaxError", "TypeError", "Unknown", "UnknownError"]);
 
-/** The client's own address, or its region's. */
 async function originOf({ config }: DynamoDBClient): Promise<string> {
   try {
     const own = await config.endpoint?.();
@@ -163,7 +192,7 @@ function isCredentialsError({ name }: Error): boolean {
   return name === "CredentialsProviderError";
 }
 
-/** Failed while connecting, or before. With this client, whatever is not known to be so may have been sent. */
+/** True if it failed before or while connecting. With this client, anything else may have been sent. */
 function isUnsent(cause: Error): boolean {
   if (cause instanceof AggregateError) return cause.errors.length > 0 && cause.errors.every(isUnsent);
   const { code = "", syscall = "" } = cause as { code?: string; syscall?: string };
@@ -188,7 +217,7 @@ function dateMiddleware({ stamp, onDate }: SdkClientOptions): Middleware {
 
 type Sdk = typeof import("@aws-sdk/client-dynamodb");
 
-/** All commands have this shape, which their types hide. */
+/** The common shape of all commands, which their types hide. */
 interface AnyCommand {
   resolveMiddleware(
     stack: unknown,

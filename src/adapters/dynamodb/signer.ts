@@ -12,8 +12,8 @@ interface Signable {
 }
 
 /**
- * Signature Version 4 for POSTs of DynamoDB's JSON 1.0, and nothing else: no query, always the same headers, so that a
- * call costs three hashes and the joining of strings. DynamoDB asks for no x-amz-content-sha256.
+ * Signature Version 4 for POSTs of DynamoDB's JSON 1.0 only: no query, always the same headers, so that a call costs
+ * three hashes and some concatenation. DynamoDB does not need x-amz-content-sha256.
  */
 export class Signer {
   readonly #head: string;
@@ -26,7 +26,7 @@ export class Signer {
     this.#region = signingRegion;
   }
 
-  /** All headers to send but `host` and `content-length`: names and values in turn. */
+  /** All headers except `host` and `content-length`: names and values alternate. */
   headers({ operation, body, credentials, nowMs }: Signable): string[] {
     const { text: date, day } = this.#secondOf(nowMs);
     const { mac, scope, credential, token, signed } = this.#keyOf(credentials, day);
@@ -58,7 +58,7 @@ export class Signer {
   }
 
   #keyOf(credentials: Credentials, day: string): DayKey {
-    // By identity: credentials are replaced, never changed.
+    // Compared by identity: credentials are replaced, never changed.
     if (this.#key?.credentials !== credentials || this.#key.day !== day) {
       const scope = `${day}/${this.#region}/dynamodb/aws4_request`;
       const key = [day, this.#region, "dynamodb", "aws4_request"].reduce<string | Buffer>(
@@ -82,8 +82,8 @@ export class Signer {
 }
 
 /**
- * HMAC-SHA-256 with one key, of short texts of ASCII: two hashes over memory that is kept, at half the cost of the platform's
- * own, which makes an object outside of the heap for each text.
+ * HMAC-SHA-256 with one key, for short ASCII texts: two hashes over reused memory, at half the cost of the platform's
+ * own, which allocates outside of the heap for each text.
  */
 class Mac {
   #inner: Buffer;
@@ -99,7 +99,7 @@ class Mac {
   }
 
   hex(text: string): string {
-    // The texts of a day are of one length.
+    // All texts of a day have the same length.
     if (this.#inner.length !== BLOCK_BYTES + text.length) {
       this.#inner = Buffer.concat([this.#inner.subarray(0, BLOCK_BYTES)], BLOCK_BYTES + text.length);
     }
@@ -117,7 +117,7 @@ const CONTENT_TYPE = "application/x-amz-json-1.0";
 const SIGNED = "content-type;host;x-amz-date;x-amz-target";
 const SIGNED_WITH_TOKEN = "content-type;host;x-amz-date;x-amz-security-token;x-amz-target";
 
-/** What stays the same for the calls of a day. */
+/** Values that are constant for the calls of a day. */
 interface DayKey {
   readonly credentials: Credentials;
   readonly day: string;
@@ -126,7 +126,7 @@ interface DayKey {
   readonly signed: string;
   /** The line of the session token, empty without one. */
   readonly token: string;
-  /** The header but for the signature. */
+  /** The header without the signature. */
   readonly credential: string;
 }
 

@@ -1,73 +1,53 @@
 import { type BucketKey, bucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { ConfigScope } from "../../domain/config/config.ts";
+import type { NamespaceParts } from "./namespace-parts.ts";
 import { collected } from "./paging.ts";
-import type { Records } from "./records.ts";
+import { entityIndex, namespaceIndex, type RecordQuery, resourceIndex } from "./records.ts";
 import { keyIn } from "./records-write.ts";
-import {
-  ENTITY_INDEX,
-  entityPk,
-  GSI2PK,
-  GSI2SK,
-  GSI3PK,
-  GSI3SK,
-  GSI4PK,
-  GSI4SK,
-  NAMESPACE_INDEX,
-  parseItemKey,
-  RESOURCE_INDEX,
-  resourcePk,
-  type TableKey,
-} from "./schema.ts";
+import { entityPk, parseItemKey, resourcePk, type TableKey } from "./schema.ts";
 
-/** The buckets there are, found by the indexes: what was made a moment ago may not be found yet. */
-export class LiveBuckets {
-  readonly #records: Records;
-  readonly #namespaceId: string;
+type TableParts = Pick<NamespaceParts, "records" | "namespaceId">;
 
-  constructor(records: Records, namespaceId: string) {
-    this.#records = records;
-    this.#namespaceId = namespaceId;
-  }
-
-  /** Buckets whose configuration a scope may be. One is known by its name, whether it is there or not. */
-  async under(scope: ConfigScope): Promise<readonly BucketKey[]> {
-    switch (scope.level) {
-      case "entity":
-        return [bucketKey(scope.entityId, scope.resource)];
-      case "entityDefault":
-      case "entityTotal":
-        return bucketsIn(await this.itemsOf(scope.entityId));
-      case "resource":
-        return bucketsIn(
-          await this.#places(RESOURCE_INDEX, [GSI2PK, resourcePk(this.#namespaceId, scope.resource)], GSI2SK),
-        );
-      case "system":
-      case "systemTotal":
-        return bucketsIn(await this.#places(NAMESPACE_INDEX, [GSI4PK, this.#namespaceId], GSI4SK));
-      // Whose they are is not asked: a change of a plan is noticed when configuration is read.
-      case "plan":
-      case "planDefault":
-      case "planTotal":
-        return [];
-    }
-  }
-
-  /** The items of all shards of all buckets of an entity. */
-  itemsOf(entityId: string): Promise<readonly TableKey[]> {
-    return this.#places(ENTITY_INDEX, [GSI3PK, entityPk(this.#namespaceId, entityId)], GSI3SK);
-  }
-
-  async #places(
-    index: string,
-    partition: readonly [name: string, value: string],
-    range: string,
-  ): Promise<readonly TableKey[]> {
-    const found = this.#records.query({ index, partition, range: { name: range, prefix: "BUCKET#" }, keysOnly: true });
-    return (await collected(found)).map(keyIn);
+/** Existing buckets that a scope may configure, by the indexes, which lag. A bucket that the scope names need not exist. */
+export async function bucketsUnder(parts: TableParts, scope: ConfigScope): Promise<readonly BucketKey[]> {
+  switch (scope.level) {
+    case "entity":
+      return [bucketKey(scope.entityId, scope.resource)];
+    case "entityDefault":
+    case "entityTotal":
+      return bucketsIn(await shardKeys(parts, { entityId: scope.entityId }));
+    case "resource":
+      return bucketsIn(await shardKeys(parts, { resource: scope.resource }));
+    case "system":
+    case "systemTotal":
+      return bucketsIn(await shardKeys(parts, {}));
+    // A change of a plan is noticed when configuration is read.
+    case "plan":
+    case "planDefault":
+    case "planTotal":
+      return [];
   }
 }
 
-/** Each once, however many shards it has. */
+/** The keys of all shards of buckets, by an index, which lags: a new shard may be missing. */
+export async function shardKeys({ records, namespaceId }: TableParts, of: BucketsOf): Promise<readonly TableKey[]> {
+  return (await collected(records.query(bucketIndex(namespaceId, of)))).map(keyIn);
+}
+
+interface BucketsOf {
+  readonly entityId?: string | undefined;
+  readonly resource?: string | undefined;
+}
+
+/** The keys of the buckets of an entity, else of a resource, else of the namespace. */
+export function bucketIndex(namespaceId: string, { entityId, resource }: BucketsOf): RecordQuery {
+  const range = { prefix: "BUCKET#" };
+  if (entityId !== undefined) return { ...entityIndex(entityPk(namespaceId, entityId), range), keysOnly: true };
+  if (resource === undefined) return namespaceIndex(namespaceId, range);
+  return { ...resourceIndex(resourcePk(namespaceId, resource), range), keysOnly: true };
+}
+
+/** Each bucket once, however many shards it has. */
 export function bucketsIn(places: readonly TableKey[]): readonly BucketKey[] {
   const found = places.flatMap((place) => {
     const bucket = parseItemKey(place)?.key.bucket;

@@ -1,5 +1,5 @@
+import { type ServerTime, TRUSTED_CLOCK } from "../../clock/clock-bounds.ts";
 import { DisciplinedClock, type Stamp } from "../../clock/disciplined-clock.ts";
-import { type ServerTime, TRUSTED_CLOCK } from "../../clock/server-time.ts";
 import { LimiterError, ValidationError } from "../../domain/names/errors.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { DateListener, DynamoClient } from "./client.ts";
@@ -10,7 +10,7 @@ import { openTransport } from "./transport.ts";
 import { loadSdk } from "./transport-peer.ts";
 
 interface ConnectOptions {
-  /** Undefined: as the AWS SDK finds it, in the environment or in the shared configuration. */
+  /** Undefined: taken from the environment or the shared configuration, like the AWS SDK does. */
   readonly region: string | undefined;
   readonly endpoint: string | undefined;
   readonly credentials: Credentials | CredentialsProvider | undefined;
@@ -18,15 +18,15 @@ interface ConnectOptions {
   readonly profile: string | undefined;
   /** A client that the caller has made, instead of our own transport. */
   readonly client: SdkClient | undefined;
-  /** The machine's clock, which is kept to the server's time. */
+  /** The machine's clock, which is corrected by the server's time. */
   readonly local: Clock;
-  /** Whole ms since some instant, going on evenly when the machine's clock is put. */
+  /** Whole ms since some instant, not affected when the machine's clock is set. */
   readonly steadyMs: () => number;
-  /** A clock that the caller has given: used as it is, never corrected. */
+  /** The caller's own clock, which is never corrected. */
   readonly given: Clock | undefined;
 }
 
-/** A client of DynamoDB, and a clock kept to the server's. */
+/** A client of DynamoDB, and a clock that follows the server's. */
 export interface Connection {
   readonly client: DynamoClient;
   readonly clock: Clock;
@@ -67,7 +67,10 @@ interface ServiceLocation {
   readonly endpoint: string | undefined;
 }
 
-/** Region and endpoint, looked up as the AWS SDK does where not given: in the environment or the shared configuration. */
+/**
+ * The region and endpoint. If not given, they are looked up like the AWS SDK does: in the environment or the shared
+ * configuration.
+ */
 export async function locate({
   region,
   endpoint,
@@ -77,7 +80,7 @@ export async function locate({
   try {
     return await locatedBySdk({ region, endpoint, profile });
   } catch (error) {
-    // Without the SDK there is no shared configuration to read an endpoint from; the region suffices.
+    // Without the SDK the shared configuration cannot be read; the region suffices.
     if (region !== undefined && error instanceof LimiterError && error.code === "package_missing") {
       return { region, endpoint };
     }
@@ -89,7 +92,7 @@ async function locatedBySdk(given: Pick<ConnectOptions, "region" | "endpoint" | 
   const { DynamoDBClient, ListTablesCommand } = await loadSdk();
   const client = new DynamoDBClient({
     ...(given.region === undefined ? {} : { region: given.region }),
-    // Nothing is signed or sent. An endpoint by account would need to know whose credentials these are.
+    // Nothing is signed or sent. An endpoint per account would need real credentials.
     credentials: { accessKeyId: "-", secretAccessKey: "-" },
     accountIdEndpointMode: "disabled",
   });
@@ -108,7 +111,7 @@ async function locatedBySdk(given: Pick<ConnectOptions, "region" | "endpoint" | 
     });
     await client.send(new ListTablesCommand({})).catch(refuseConfigured);
     const endpoint = await addressed;
-    // The SDK takes `localhost:8000` for the scheme `localhost:`.
+    // The SDK reads `localhost:8000` as the scheme `localhost:`.
     if (!/^https?:/.test(endpoint)) throw configuredInvalid(endpoint.replace("://", ":").replace(/\/$/, ""), undefined);
     return { region, endpoint };
   } finally {
@@ -118,7 +121,7 @@ async function locatedBySdk(given: Pick<ConnectOptions, "region" | "endpoint" | 
 
 function refuseConfigured(cause: unknown): never {
   const { code, input } = (cause ?? {}) as { readonly code?: string; readonly input?: string };
-  // The cause has the whole address in it.
+  // The cause contains the whole address.
   throw code === "ERR_INVALID_URL" && input !== undefined ? configuredInvalid(input, undefined) : cause;
 }
 

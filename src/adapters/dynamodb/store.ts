@@ -1,5 +1,5 @@
-import type { ServerTime } from "../../clock/server-time.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
+import type { ServerTime } from "../../clock/clock-bounds.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
 import { RateLimiterUnavailable, VersionError } from "../../domain/names/errors.ts";
 import type { BucketStore, Claim, TakeContext, TakeReply } from "../../ports/bucket-store.ts";
 import type { BackgroundFault, ScopedStore, Store } from "../../ports/store.ts";
@@ -9,30 +9,31 @@ import { ConfigReadings } from "../../protocol/config/config-readings.ts";
 import { OWN } from "../../protocol/item/dialect.ts";
 import { SHARED } from "../../protocol/shared/dialect.ts";
 import type { HourCloser } from "../../protocol/usage/close-hours.ts";
-import { DynamoAudit } from "./audit.ts";
-import { AuditIds } from "./audit-id.ts";
+import { AuditIds, DynamoAudit } from "./audit.ts";
+import { DynamoCallers } from "./caller-usage.ts";
 import type { DynamoClient } from "./client.ts";
 import { DynamoConfig } from "./config.ts";
 import { ConfigPropagation } from "./config-propagation.ts";
 import { ConfigReader, RecentChange } from "./config-reader.ts";
+import { dynamoCopies } from "./copies.ts";
 import { DynamoEntities } from "./entities.ts";
-import { DynamoHierarchy } from "./entities-hierarchy.ts";
-import { EntityRemoval } from "./entities-removal.ts";
+import { finishRemoval } from "./entities-removal.ts";
 import { DynamoItems } from "./items.ts";
 import { OwnerStamps } from "./items-owner.ts";
 import { DynamoLeases } from "./leases.ts";
 import { DynamoManifests } from "./manifests.ts";
+import type { NamespaceParts } from "./namespace-parts.ts";
 import { DynamoNamespaces } from "./namespaces.ts";
 import { NamespaceWatch } from "./namespaces-record.ts";
 import { DynamoPlans } from "./plans.ts";
 import { Records } from "./records.ts";
+import { DynamoRefusalLog } from "./refusal-log.ts";
 import { DynamoRefusals } from "./refusals.ts";
-import { configKey, namespaceIdKey, RESOURCE_INDEX } from "./schema.ts";
-import { LiveBuckets } from "./store-buckets.ts";
+import { Retention } from "./retention.ts";
+import { failingFast } from "./retry-policy.ts";
+import { configKey, namespaceIdKey, RESOURCE_INDEX, USAGE_KEPT_DAYS } from "./schema.ts";
 import { projectionOf } from "./table-admin.ts";
-import { failingFast } from "./unreachable.ts";
 import { DynamoUsage } from "./usage.ts";
-import { UsageKept } from "./usage-kept.ts";
 import { SheetUsage } from "./usage-sheets.ts";
 import { checkVersion, readVersion } from "./version.ts";
 import { VersionGate } from "./version-gate.ts";
@@ -52,7 +53,7 @@ export interface DynamoStoreOptions {
   readonly exact: boolean;
   /** The original writes to this table too. */
   readonly shared: boolean;
-  /** How long an image may refuse without asking, in ms; 0 = never. */
+  /** The time in ms for which a cached image may refuse requests; 0: never. */
   readonly denyMemoryMs: number;
   /** Bound on reading configuration for a request, in ms. */
   readonly timeoutMs: number;
@@ -70,7 +71,7 @@ export interface DynamoStore extends Store {
   scope(namespaceId: string): DynamoScope;
 }
 
-/** A store on an existing table. Makes nothing; where something is missing, the error says which call makes it. */
+/** A store on an existing table. It creates nothing; errors name the call that creates what is missing. */
 export async function openDynamo(options: DynamoStoreOptions): Promise<Store> {
   const { table: name, shared } = options;
   const records = recordsOf({ ...options, client: failingFast(options.client) }, options.adminTimeoutMs);
@@ -79,7 +80,7 @@ export async function openDynamo(options: DynamoStoreOptions): Promise<Store> {
   return dynamoOver(options);
 }
 
-/** The same on a table that was checked already. */
+/** A store on a table that was checked already. */
 export function dynamoOver(options: DynamoStoreOptions): DynamoStore {
   const { client, table, clock, ids } = options;
   const records = recordsOf(options, options.adminTimeoutMs);
@@ -87,10 +88,10 @@ export function dynamoOver(options: DynamoStoreOptions): DynamoStore {
   const watch = new NamespaceWatch(clock);
   const auditIds = new AuditIds(clock, ids);
   const gate = new VersionGate(records, options.shared);
-  const shared: SharedParts = { options, records, urgent, watch, gate, auditIds };
+  const parts: TableParts = { options, records, urgent, watch, gate, auditIds };
   const scopes = new Map<string, DynamoScope>();
   const scope = (namespaceId: string): DynamoScope => {
-    const known = scopes.get(namespaceId) ?? scopeOf(namespaceId, shared);
+    const known = scopes.get(namespaceId) ?? scopeOf(namespaceId, parts);
     scopes.set(namespaceId, known);
     return known;
   };
@@ -111,7 +112,7 @@ export function dynamoOver(options: DynamoStoreOptions): DynamoStore {
   };
 }
 
-interface SharedParts {
+interface TableParts {
   readonly options: DynamoStoreOptions;
   readonly records: Records;
   readonly urgent: Records;
@@ -122,60 +123,51 @@ interface SharedParts {
 
 interface DynamoScope extends ScopedStore {
   readonly audit: DynamoAudit;
-  /** Brings the deletion of an entity to its end, if there is one under way. */
+  /** Finishes the deletion of an entity, if one is under way. */
   finishDeletion(entityId: string): Promise<void>;
   /** For the sweep; undefined on a table shared with the original, where nothing is closed. */
   readonly hours: HourCloser | undefined;
-  /** Calls back with what failed of the work in the background; the answer takes that back. */
+  /** Registers a listener for failures of background work; the returned function removes it. */
   onFault(listener: (fault: BackgroundFault) => void): () => void;
-  /** Resolves when no work goes on in the background any more: shards being made, answers that come late. */
+  /** Resolves when no background work is left: shards being made, late answers. */
   settled(): Promise<void>;
 }
 
-function scopeOf(namespaceId: string, parts: SharedParts): DynamoScope {
-  const { options, records, urgent, watch, gate, auditIds } = parts;
+function scopeOf(namespaceId: string, tableParts: TableParts): DynamoScope {
+  const { options, records, urgent, watch, gate, auditIds } = tableParts;
   const { clock, ids, shared, settle } = options;
   const audit = new DynamoAudit(namespaceId, { records, ids: auditIds, clock });
-  // One for each namespace: in another the same names are other buckets.
+  // One per namespace, because the same names are other buckets in another.
   const readings = new ConfigReadings();
   const recent = new RecentChange(clock);
-  const kept = new UsageKept();
-  const reader = new ConfigReader(namespaceId, {
-    ...{ records, urgent, watch, audit, kept, readings, recent, clock, shared },
-  });
+  const kept = new Retention(USAGE_KEPT_DAYS);
+  const base = { namespaceId, records, urgent, clock, ids, shared, watch, gate, audit, kept, recent, settle };
+  const reader = new ConfigReader({ ...base, readings });
   const owners = new OwnerStamps(namespaceId, { records: urgent, reader });
-  const buckets = bucketsOf(namespaceId, parts, { audit, owners, readings, kept });
-  const live = new LiveBuckets(records, namespaceId);
-  const removal = new EntityRemoval(namespaceId, { records, live, forget: (bucket) => buckets.forget(bucket) });
-  const hierarchy = new DynamoHierarchy(records, namespaceId);
-  const propagation = new ConfigPropagation(namespaceId, {
-    ...{ records, live, hierarchy, buckets, clock, shared, reader, recent, settle },
-  });
-  const config = new DynamoConfig(namespaceId, {
-    ...{ records, watch, audit, removal, recent, reader, gate, propagation, shared },
-    // On a table shared with the original, configuration counts only if it was read after the bucket.
-    onFirstRead: (bucket) => (shared ? undefined : buckets.onFirstRead(bucket)),
-  });
+  const buckets = bucketsOf(namespaceId, tableParts, { audit, owners, readings, kept });
+  const parts: NamespaceParts = { ...base, reader, buckets };
+  const propagation = new ConfigPropagation(parts);
   return {
     buckets: activeOnly(buckets, gate, async () => {
       watch.requireActive(namespaceId, await records.get(namespaceIdKey(namespaceId)));
     }),
-    config,
-    entities: new DynamoEntities(namespaceId, {
-      ...{ records, watch, audit, removal, recent, propagation, gate, ids, shared },
-    }),
-    plans: new DynamoPlans(namespaceId, { records, watch, audit, recent, shared }),
-    // What the original's aggregator writes counts where the original takes too.
-    usage: shared ? new DynamoUsage(records, namespaceId) : new SheetUsage(records, namespaceId, clock),
-    refusals: new DynamoRefusals(namespaceId, { records, urgent, watch, kept }),
+    config: new DynamoConfig({ ...parts, propagation }),
+    entities: new DynamoEntities({ ...parts, propagation }),
+    plans: new DynamoPlans(parts),
+    // On a shared table, usage is what the original's aggregator writes.
+    usage: shared ? new DynamoUsage(parts) : new SheetUsage(parts),
+    refusals: new DynamoRefusals(parts),
+    refusalLog: new DynamoRefusalLog(parts),
+    callers: new DynamoCallers(parts),
     audit,
-    manifests: new DynamoManifests(namespaceId, { records, watch, shared }),
+    manifests: new DynamoManifests(parts),
     leases: new DynamoLeases(urgent, namespaceId),
-    finishDeletion: (entityId) => removal.finish(entityId),
+    ...(shared ? {} : { copy: dynamoCopies(parts, options.calendar) }),
+    finishDeletion: (entityId) => finishRemoval(parts, entityId),
     hours: shared
       ? undefined
       : {
-          // Whoever only sweeps has read no configuration yet, and it may change between two sweeps.
+          // A process that only sweeps has read no configuration, and it may change between two sweeps.
           close: async (shards, closing) => {
             kept.learn(await records.get(configKey(namespaceId, { level: "system" })));
             return buckets.closeHours(shards, closing);
@@ -191,12 +183,12 @@ interface BucketParts {
   readonly audit: DynamoAudit;
   readonly owners: OwnerStamps;
   readonly readings: ConfigReadings;
-  readonly kept: UsageKept;
+  readonly kept: Retention;
 }
 
 function bucketsOf(
   namespaceId: string,
-  { options, auditIds }: SharedParts,
+  { options, auditIds }: TableParts,
   { audit, owners, readings, kept }: BucketParts,
 ): ProtocolBuckets {
   const { client, table, clock, random, calendar, coalesce, exact, shared, denyMemoryMs, adminTimeoutMs } = options;
@@ -204,9 +196,9 @@ function bucketsOf(
     ...{ client, tableName: table, namespaceId, clock, random },
     listTimeoutMs: adminTimeoutMs,
     auditIdOf: (event) => auditIds.of(event),
-    // A getter: configuration may change it at any time.
+    // A getter, because configuration may change it.
     get auditKeptS() {
-      return audit.keptS;
+      return audit.retention.keptS;
     },
     // Only the original reads owners from the items.
     ...(shared ? { owners } : {}),
@@ -220,13 +212,14 @@ function bucketsOf(
   });
 }
 
-/** Purchases and resets are refused in a deleted namespace. Takes need no check: they read configuration, which fails then. */
+/** Refuses purchases and resets in a deleted namespace. Takes need no check: they read configuration, which fails then. */
 function activeOnly(buckets: ProtocolBuckets, gate: VersionGate, requireActive: () => Promise<void>): BucketStore {
   return {
     take: (claims, context) =>
       gate.isToPass(claims) ? takeOnceOpen(buckets, gate, claims, context) : buckets.take(claims, context),
     debit: (held, amounts, context) => buckets.debit(held, amounts, context),
     credit: (held, amounts, context) => buckets.credit(held, amounts, context),
+    refund: (of, amounts, context) => buckets.refund(of, amounts, context),
     renew: (held, amounts, context) => buckets.renew(held, amounts, context),
     topUp: async (operation, amounts) => {
       await requireActive();
@@ -245,7 +238,7 @@ function activeOnly(buckets: ProtocolBuckets, gate: VersionGate, requireActive: 
   };
 }
 
-/** The first take of this process with limits beyond rates: they may come with the request, and then no configuration had them. */
+/** The first take of this process with limits beyond rates, which may come with the request instead of configuration. */
 async function takeOnceOpen(
   buckets: ProtocolBuckets,
   gate: VersionGate,
@@ -268,10 +261,10 @@ function recordsOf(options: DynamoStoreOptions, timeoutMs: number): Records {
 
 async function requireWholeIndex({ client, table, clock, adminTimeoutMs }: DynamoStoreOptions): Promise<void> {
   const wait = { client, clock, timeoutMs: adminTimeoutMs };
-  if ((await projectionOf(table, RESOURCE_INDEX, wait)) === "ALL") return;
+  if ((await projectionOf(table, RESOURCE_INDEX.name, wait)) === "ALL") return;
   throw new VersionError(
     "index_projection",
-    `The index ${RESOURCE_INDEX} of the table "${table}" has keys only, and the original reads whole items there; ` +
+    `The index ${RESOURCE_INDEX.name} of the table "${table}" has keys only, and the original reads whole items there; ` +
       'share a table whose index projects all (`createTable({ projection: "ALL" })`), or open it without `sharedTable`.',
   );
 }

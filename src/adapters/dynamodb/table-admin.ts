@@ -1,8 +1,7 @@
-import { DEFAULT_NAMESPACE, type Namespace } from "../../domain/config/namespace.ts";
+import { DEFAULT_NAMESPACE } from "../../domain/config/namespace.ts";
 import { ConflictError, NotFoundError } from "../../domain/names/errors.ts";
 import type { Clock, Random } from "../../ports/system.ts";
-import { DynamoAudit } from "./audit.ts";
-import { AuditIds } from "./audit-id.ts";
+import { AuditIds, DynamoAudit } from "./audit.ts";
 import type { DynamoClient, DynamoOperation } from "./client.ts";
 import { readFaultOf, unavailable } from "./errors.ts";
 import { DynamoNamespaces } from "./namespaces.ts";
@@ -14,6 +13,7 @@ import {
   type DescribedTable,
   expiryProblemsOf,
   shapeProblemsOf,
+  type TableOptions,
   unfitText,
 } from "./table-fit.ts";
 import { readVersion, type VersionRecord, writeLambdaVersion, writeVersion } from "./version.ts";
@@ -25,28 +25,25 @@ export interface TableAdmin {
   /** A number in [0, 1), for jitter. */
   readonly random: () => number;
   readonly ids: Random;
-  /** Of this package, for the version record. */
+  /** The version of this package, for the version record. */
   readonly version: string;
   /** All steps together, in ms. */
   readonly timeoutMs: number;
 }
 
-interface NewTable {
-  /** What the resource index has of an item: `ALL` for a table that the original shall work on too. */
-  readonly projection: "KEYS_ONLY" | "ALL";
-  /** Whether items go when their `ttl` has passed. */
+interface NewTable extends Omit<TableOptions, "name" | "gsi2Projection"> {
+  readonly projection: TableOptions["gsi2Projection"];
+  /** Whether DynamoDB deletes items after their `ttl`. */
   readonly expiry: boolean;
-  readonly tags: Readonly<Record<string, string>>;
-  readonly deletionProtection: boolean;
 }
 
-/** Makes the table, waits until it can be used, and sets it up. */
+/** Creates the table, waits until it can be used, and sets it up. */
 export async function createTable(admin: TableAdmin, { projection, ...options }: NewTable): Promise<void> {
   await createBare({ name: admin.table, gsi2Projection: projection, ...options }, waitOf(admin));
   await prepareTable(admin);
 }
 
-/** Sets up a table that is there: the version record and the namespace `default`. What is set up already stays as it is. */
+/** Writes the version record and the namespace `default` of an existing table. Records that are there stay as they are. */
 export async function prepareTable(admin: TableAdmin): Promise<void> {
   const { clock, ids, version } = admin;
   const records = recordsOf(admin);
@@ -57,12 +54,14 @@ export async function prepareTable(admin: TableAdmin): Promise<void> {
     watch: new NamespaceWatch(clock),
     auditOf: (namespaceId) => new DynamoAudit(namespaceId, { records, ids: auditIds, clock }),
   });
-  await registerDefault(namespaces, admin);
+  const name = DEFAULT_NAMESPACE;
+  if ((await namespaces.get(name)) !== undefined) return;
+  await namespaces.registerFirst({ id: ids.id(), name, status: "active", createdAtMs: clock.now() });
 }
 
 /**
- * Sets up a table that somebody else made: CloudFormation, CDK, Terraform. Throws where it lacks what a limiter needs, before anything is
- * written. False: it was set up already.
+ * Sets up a table that CloudFormation, CDK or Terraform made. Throws, before anything is written, if it lacks something
+ * that a limiter needs. False: it was set up already.
  */
 export async function setUpTable(
   admin: TableAdmin,
@@ -70,14 +69,12 @@ export async function setUpTable(
 ): Promise<boolean> {
   const isNew = (await readVersion(recordsOf(admin))) === undefined;
   if (isNew) {
-    const problems = [
-      ...shapeProblemsOf(((await described(admin, "DescribeTable")).Table ?? {}) as DescribedTable),
-      ...(needsExpiry
-        ? expiryProblemsOf(
-            ((await described(admin, "DescribeTimeToLive")).TimeToLiveDescription ?? {}) as DescribedExpiry,
-          )
-        : []),
-    ];
+    const { Table } = await described(admin, "DescribeTable");
+    const problems = [...shapeProblemsOf((Table ?? {}) as DescribedTable)];
+    if (needsExpiry) {
+      const { TimeToLiveDescription } = await described(admin, "DescribeTimeToLive");
+      problems.push(...expiryProblemsOf((TimeToLiveDescription ?? {}) as DescribedExpiry));
+    }
     if (problems.length > 0) throw new ConflictError("table_unfit", unfitText(admin.table, problems));
   }
   await prepareTable(admin);
@@ -93,7 +90,7 @@ async function described(
   return answer.body;
 }
 
-/** The table's version record; undefined: it has none, or there is no such table. */
+/** The table's version record; undefined if it has none, or does not exist. */
 export async function versionOf(admin: TableAdmin): Promise<VersionRecord | undefined> {
   try {
     return await readVersion(recordsOf(admin));
@@ -103,7 +100,7 @@ export async function versionOf(admin: TableAdmin): Promise<VersionRecord | unde
   }
 }
 
-/** Notes that the functions of the table's stack have the code of this version. */
+/** Records that the functions of the table's stack have the code of this version. */
 export async function noteLambdaVersion(admin: TableAdmin): Promise<void> {
   await writeLambdaVersion(recordsOf(admin), admin.version);
 }
@@ -113,20 +110,11 @@ export function deleteTable(admin: TableAdmin): Promise<boolean> {
   return deleteBare(admin.table, waitOf(admin));
 }
 
-/** What an index has of an item; undefined where there is no such index. */
+/** The projection of an index; undefined if there is no such index. */
 export async function projectionOf(table: string, index: string, wait: TableWait): Promise<string | undefined> {
   const { Table } = await described({ ...wait, table }, "DescribeTable");
-  const { GlobalSecondaryIndexes = [] } = Table as {
-    GlobalSecondaryIndexes?: readonly { IndexName: string; Projection: { ProjectionType: string } }[];
-  };
-  return GlobalSecondaryIndexes.find(({ IndexName }) => IndexName === index)?.Projection.ProjectionType;
-}
-
-async function registerDefault(namespaces: DynamoNamespaces, { clock, ids }: TableAdmin): Promise<void> {
-  const name = DEFAULT_NAMESPACE;
-  if ((await namespaces.get(name)) !== undefined) return;
-  const namespace: Namespace = { id: ids.id(), name, status: "active", createdAtMs: clock.now() };
-  await namespaces.registerFirst(namespace);
+  const { GlobalSecondaryIndexes: indexes } = Table as DescribedTable;
+  return indexes?.find(({ IndexName }) => IndexName === index)?.Projection?.ProjectionType;
 }
 
 function recordsOf({ client, table, clock, random, ids, timeoutMs }: TableAdmin): Records {

@@ -1,13 +1,59 @@
-import { TTL, tableDefinition } from "./schema.ts";
+import { CHILDREN_INDEX, ENTITY_INDEX, NAMESPACE_INDEX, PK, RESOURCE_INDEX, SK, TTL } from "./schema.ts";
 
-/** As much of what DescribeTable answers as a limiter depends on. */
+export interface TableOptions {
+  readonly name: string;
+  /**
+   * The projection of the resource index. With `KEYS_ONLY`, a write that changes no key costs nothing there. With
+   * `ALL`, which the original's readers expect, every write costs one unit more.
+   */
+  readonly gsi2Projection: "KEYS_ONLY" | "ALL";
+  readonly tags: Readonly<Record<string, string>>;
+  readonly deletionProtection: boolean;
+}
+
+/** The input of CreateTable. Expiry by `ttl` is turned on by another call, once the table exists. */
+export function tableDefinition({ name, gsi2Projection, tags, deletionProtection }: TableOptions) {
+  const indexes = [
+    { ...CHILDREN_INDEX, projection: "ALL" },
+    { ...RESOURCE_INDEX, projection: gsi2Projection },
+    { ...ENTITY_INDEX, projection: "KEYS_ONLY" },
+    { ...NAMESPACE_INDEX, projection: "KEYS_ONLY" },
+  ] as const;
+  const keys = [PK, SK, ...indexes.flatMap(({ pk, sk }) => [pk, sk])];
+  return {
+    TableName: name,
+    BillingMode: "PAY_PER_REQUEST",
+    AttributeDefinitions: keys.map((key) => ({ AttributeName: key, AttributeType: "S" })),
+    KeySchema: keySchema(PK, SK),
+    // No local indexes: the original reserves five and uses none, and they would cap a partition at 10 GB.
+    GlobalSecondaryIndexes: indexes.map(({ name: index, pk, sk, projection }) => ({
+      IndexName: index,
+      KeySchema: keySchema(pk, sk),
+      Projection: { ProjectionType: projection },
+    })),
+    StreamSpecification: { StreamEnabled: true, StreamViewType: "NEW_AND_OLD_IMAGES" },
+    DeletionProtectionEnabled: deletionProtection,
+    Tags: Object.entries(tags).map(([Key, Value]) => ({ Key, Value })),
+  };
+}
+
+function keySchema(hash: string, range: string) {
+  return [
+    { AttributeName: hash, KeyType: "HASH" },
+    { AttributeName: range, KeyType: "RANGE" },
+  ];
+}
+
+/** The parts of the answer of DescribeTable that a limiter depends on. */
 export interface DescribedTable {
+  readonly TableStatus?: string | undefined;
   readonly KeySchema?:
     | readonly { readonly AttributeName?: string | undefined; readonly KeyType?: string | undefined }[]
     | undefined;
   readonly GlobalSecondaryIndexes?:
     | readonly {
         readonly IndexName?: string | undefined;
+        readonly IndexStatus?: string | undefined;
         readonly KeySchema?: DescribedTable["KeySchema"];
         readonly Projection?: { readonly ProjectionType?: string | undefined } | undefined;
       }[]
@@ -15,13 +61,18 @@ export interface DescribedTable {
   readonly StreamSpecification?: { readonly StreamViewType?: string | undefined } | undefined;
 }
 
-/** The same of DescribeTimeToLive. */
+/** The parts of the answer of DescribeTimeToLive. */
 export interface DescribedExpiry {
   readonly TimeToLiveStatus?: string | undefined;
   readonly AttributeName?: string | undefined;
 }
 
-/** Differences of keys and indexes from the library's own definition, in words: with any of them no limiter can work. */
+/** True if the table and all of its indexes can be used. */
+export function isActive({ TableStatus, GlobalSecondaryIndexes: indexes }: DescribedTable): boolean {
+  return TableStatus === "ACTIVE" && (indexes ?? []).every(({ IndexStatus }) => IndexStatus === "ACTIVE");
+}
+
+/** Differences of keys and indexes from the library's own definition, as sentences. With any of them no limiter can work. */
 export function shapeProblemsOf(table: DescribedTable): readonly string[] {
   const wanted = tableDefinition({ name: "", gsi2Projection: "KEYS_ONLY", tags: {}, deletionProtection: false });
   const problems: string[] = [];
@@ -41,13 +92,18 @@ export function shapeProblemsOf(table: DescribedTable): readonly string[] {
   return problems;
 }
 
-/** Without expiry nothing is ever removed: usage and audit events pile up. */
-export function expiryProblemsOf({ TimeToLiveStatus, AttributeName }: DescribedExpiry): readonly string[] {
-  const isOn = TimeToLiveStatus === "ENABLED" || TimeToLiveStatus === "ENABLING";
-  return isOn && AttributeName === TTL ? [] : [`items do not expire: turn on TTL on the attribute ${TTL}`];
+export function isExpiring({ TimeToLiveStatus }: DescribedExpiry): boolean {
+  return TimeToLiveStatus === "ENABLED" || TimeToLiveStatus === "ENABLING";
 }
 
-/** What the audit archive needs besides. */
+/** Without expiry, usage and audit events pile up. */
+export function expiryProblemsOf({ TimeToLiveStatus, AttributeName }: DescribedExpiry): readonly string[] {
+  return isExpiring({ TimeToLiveStatus }) && AttributeName === TTL
+    ? []
+    : [`items do not expire: turn on TTL on the attribute ${TTL}`];
+}
+
+/** Problems for the audit archive, which needs a stream. */
 export function streamProblemsOf({ StreamSpecification }: DescribedTable): readonly string[] {
   const { StreamViewType } = StreamSpecification ?? {};
   if (StreamViewType === "NEW_AND_OLD_IMAGES") return [];

@@ -3,9 +3,16 @@ import type { Clock } from "../../ports/system.ts";
 import type { DynamoAnswer, DynamoClient, DynamoOperation } from "./client.ts";
 import { readFaultOf } from "./errors.ts";
 import { RETRY } from "./retry-policy.ts";
-import { type TableOptions, TTL, tableDefinition } from "./schema.ts";
+import { TTL } from "./schema.ts";
+import {
+  type DescribedExpiry,
+  type DescribedTable,
+  isActive,
+  isExpiring,
+  type TableOptions,
+  tableDefinition,
+} from "./table-fit.ts";
 
-/** What waiting for a table to be made or deleted needs. */
 export interface TableWait {
   readonly client: DynamoClient;
   readonly clock: Clock;
@@ -13,7 +20,10 @@ export interface TableWait {
   readonly timeoutMs: number;
 }
 
-/** Makes the bare table and waits until it can be used. `expiry`: whether items go when their `ttl` has passed. */
+/**
+ * Creates the table without any records and waits until it can be used. `expiry`: whether DynamoDB deletes items after
+ * their `ttl`.
+ */
 export async function createTable(
   options: TableOptions & { readonly expiry: boolean },
   wait: TableWait,
@@ -27,14 +37,14 @@ export async function createTable(
   if (created.kind !== "answered") readFaultOf(created, name);
   await until(wait, untilMs, `the table "${name}" is active`, async () => {
     const answer = await send(wait, "DescribeTable", { TableName: name }, untilMs);
-    return answer.kind === "answered" && isActive(answer.body);
+    return answer.kind === "answered" && isActive(answer.body.Table as DescribedTable);
   });
   if (!options.expiry) return;
   await until(wait, untilMs, `items of "${name}" expire`, async () => {
     const specification = { AttributeName: TTL, Enabled: true };
     const input = { TableName: name, TimeToLiveSpecification: specification };
     const answer = await send(wait, "UpdateTimeToLive", input, untilMs);
-    // A second call, after a lost answer, is refused because expiry is on already: that is what was wanted.
+    // After a lost answer the second call is refused, because expiry is on already.
     return answer.kind === "answered" || expires(wait, name, untilMs);
   });
 }
@@ -53,9 +63,7 @@ export async function deleteTable(name: string, wait: TableWait): Promise<boolea
 
 async function expires(wait: TableWait, name: string, untilMs: number): Promise<boolean> {
   const answer = await send(wait, "DescribeTimeToLive", { TableName: name }, untilMs);
-  if (answer.kind !== "answered") return false;
-  const { TimeToLiveStatus } = (answer.body.TimeToLiveDescription ?? {}) as { TimeToLiveStatus?: string };
-  return TimeToLiveStatus === "ENABLED" || TimeToLiveStatus === "ENABLING";
+  return answer.kind === "answered" && isExpiring((answer.body.TimeToLiveDescription ?? {}) as DescribedExpiry);
 }
 
 function send(wait: TableWait, operation: DynamoOperation, input: object, untilMs: number): Promise<DynamoAnswer> {
@@ -63,7 +71,7 @@ function send(wait: TableWait, operation: DynamoOperation, input: object, untilM
   return wait.client.send(operation, JSON.stringify(input), { timeoutMs });
 }
 
-/** The same, again where it certainly did not get there: waiting for what nobody was asked to do would be in vain. */
+/** Sends again while the request did not reach DynamoDB, because waiting for its effect would be in vain. */
 async function sent(
   wait: TableWait,
   operation: DynamoOperation,
@@ -88,14 +96,4 @@ async function until({ clock }: TableWait, untilMs: number, what: string, done: 
 
 function isMissing(answer: DynamoAnswer): boolean {
   return answer.kind === "failed" && answer.code === "ResourceNotFoundException";
-}
-
-function isActive({ Table }: Record<string, unknown>): boolean {
-  const { TableStatus, GlobalSecondaryIndexes } = Table as {
-    TableStatus: string;
-    GlobalSecondaryIndexes?: readonly { IndexStatus?: string }[];
-  };
-  return (
-    TableStatus === "ACTIVE" && (GlobalSecondaryIndexes ?? []).every(({ IndexStatus }) => IndexStatus === "ACTIVE")
-  );
 }

@@ -1,22 +1,75 @@
+import { crc32 } from "node:zlib";
 import type { Dispatcher } from "undici";
 import type { DynamoAnswer, DynamoCall, DynamoOperation } from "./client.ts";
 import type { Credentials } from "./credentials.ts";
-import { readAnswer } from "./transport-answer.ts";
-import { noneInTime, Unreachable } from "./unreachable.ts";
+import { noneInTime, Unreachable } from "./retry-policy.ts";
 
-/** What an exchange asks of the transport that it belongs to. */
+/** A complete HTTP answer. */
+interface HttpAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly bytes: Buffer;
+}
+
+/** Reads an answer. An answer that was damaged, or that DynamoDB did not write, counts as lost. */
+function readAnswer({ status, headers, bytes }: HttpAnswer, readItem: DynamoCall["readItem"]): DynamoAnswer {
+  const crc = headers["x-amz-crc32"];
+  if (crc !== undefined && Number(crc) !== crc32(bytes)) {
+    return lost(status, `its checksum should be ${crc} and is ${crc32(bytes)}`);
+  }
+  const text = bytes.toString("utf8");
+  const item = status === 200 ? readItem?.(text) : undefined;
+  if (item !== undefined) return { kind: "answered", body: NOTHING, item };
+  const body = parsed(text);
+  if (status === 200)
+    return body === undefined ? lost(status, "its body is not a JSON object") : { kind: "answered", body };
+  const code = codeOf(body?.__type ?? headers["x-amzn-errortype"]);
+  // A gateway may answer 502 or 504 after it passed the request on.
+  if (code === undefined && status >= 500) return lost(status, "it names no exception of DynamoDB");
+  return {
+    kind: "failed",
+    status,
+    code: code ?? `Http${status}`,
+    message: String(body?.message ?? body?.Message ?? ""),
+    body: body ?? {},
+  };
+}
+
+const NOTHING = Object.freeze({});
+
+function parsed(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** `com.amazonaws.dynamodb.v20120810#ThrottlingException:http://...` is ThrottlingException. */
+function codeOf(type: unknown): string | undefined {
+  if (typeof type !== "string") return undefined;
+  const code = type.slice(type.indexOf("#") + 1).split(":", 1)[0];
+  return code === "" ? undefined : code;
+}
+
+function lost(status: number, why: string): DynamoAnswer {
+  return { kind: "lost", cause: new Error(`The response with HTTP status ${status} is invalid: ${why}.`) };
+}
+
 export interface ExchangeHost {
   readonly graceMs: number;
-  /** Where the service is, for messages. */
+  /** The endpoint, for messages. */
   readonly origin: string;
-  /** About to be written; what it returns comes back in `dated`. */
+  /** Called before the request is written; its result is passed to `dated`. */
   stamp(): unknown;
   /** Returns the date in ms, NaN if it cannot be read. */
   dated(dateText: string, sent: unknown): number;
-  /** Certainly not processed, and by now there is a better signature? */
+  /** True if the request was certainly not processed and can be signed better now. */
   mayRepeat(exchange: Exchange, code: string): boolean;
   repeat(exchange: Exchange): void;
-  /** The caller has its answer. */
   settled(): void;
 }
 
@@ -30,22 +83,21 @@ interface ExchangeInit {
 
 /**
  * - queued: it has no socket yet, or none any more. Whatever goes wrong, the service has not seen it: `unsent`.
- * - written: from `onRequestStart` on. Whatever goes wrong, nobody knows: `lost`.
+ * - written: from `onRequestStart` on. Whatever goes wrong, the outcome is unknown: `lost`.
  * - late: its time is over and the caller has been told `lost`; the socket is kept for a while, for `later`.
  * - dropped: the caller was told `unsent` while it was queued, so it must not be written any more.
- * - answered: the caller has all that there is to be had.
+ * - answered: the caller has its final answer.
  */
 type ExchangeState = "queued" | "written" | "late" | "dropped" | "answered";
 
-/** One request and its answer, told by undici's calls. An object for each call, and little else. */
+/** One request and its answer, driven by undici's callbacks. There is one object per call, and little else. */
 export class Exchange implements Dispatcher.DispatchHandler {
   readonly operation: DynamoOperation;
   readonly body: string;
   attempts = 0;
-  /** What the last attempt was signed with. */
   credentials: Credentials | undefined;
   signedMs = 0;
-  /** The server's time in the last answer; NaN if it said none. */
+  /** The server's time in the last answer; NaN without one. */
   dateMs = Number.NaN;
   readonly #host: ExchangeHost;
   readonly #readItem: DynamoCall["readItem"];
@@ -71,7 +123,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     return this.#state === "dropped";
   }
 
-  /** Before it is given to undici, for the first time or again. */
+  /** Called before each attempt. */
   begin(credentials: Credentials, signedMs: number): void {
     this.attempts++;
     this.credentials = credentials;
@@ -81,13 +133,13 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#bytes = undefined;
   }
 
-  /** Never got as far as a socket. */
+  /** The request never reached a socket. */
   unsent(cause: unknown): void {
     if (!this.isDropped) this.#settle({ kind: "unsent", cause });
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    // Thrown rather than aborted: an abort would cost the socket, which has done nothing.
+    // Throw instead of aborting: an abort would close the unused socket.
     if (this.isDropped) throw DROPPED;
     this.#controller = controller;
     this.#state = "written";
@@ -124,10 +176,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
     } else if (this.#state === "written" || this.#state === "late") this.#settle({ kind: "lost", cause });
   }
 
-  /** The time given by the caller is over, or, if that has been so before, the grace. */
+  /** Called when the caller's time is over, and again when the grace period is. */
   timeIsOver(ms: number): void {
     if (this.#state === "late") {
-      // The socket goes: what came next on it would be this answer.
+      // Close the socket, because the next bytes on it would be this answer.
       this.#controller?.abort(new Error(`No response from DynamoDB ${ms} ms after the timeout either.`));
     } else if (this.#state === "written") {
       this.#state = "late";
@@ -153,7 +205,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const before = this.#state;
     this.#state = before === "queued" ? "dropped" : "answered";
     this.#resolve(answer);
-    // Of one that is late the caller was told before.
+    // The caller of a late exchange was answered before.
     if (before !== "late") this.#host.settled();
   }
 }

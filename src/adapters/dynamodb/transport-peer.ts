@@ -1,13 +1,13 @@
 import { LimiterError } from "../../domain/names/errors.ts";
 
-// Each import stands in a `try`: bundlers then take a package that is not installed for one that may be missing, where they would
-// otherwise fail, and take one that is installed into the bundle.
+// Each import is in a `try`: bundlers then treat a missing package as optional instead of failing, and bundle one that
+// is installed.
 
 export async function loadUndici(): Promise<typeof import("undici")> {
   try {
     return await import("undici");
   } catch (cause) {
-    throw notInstalled("undici", cause);
+    throw notInstalled("undici", STORE_NEEDS, cause);
   }
 }
 
@@ -15,7 +15,7 @@ export async function loadSdk(): Promise<typeof import("@aws-sdk/client-dynamodb
   try {
     return await import("@aws-sdk/client-dynamodb");
   } catch (cause) {
-    throw notInstalled("@aws-sdk/client-dynamodb", cause);
+    throw notInstalled("@aws-sdk/client-dynamodb", STORE_NEEDS, cause);
   }
 }
 
@@ -23,26 +23,20 @@ export async function loadCredentialProviders(): Promise<typeof import("@aws-sdk
   try {
     return await import("@aws-sdk/credential-providers");
   } catch (cause) {
-    throw notInstalled("@aws-sdk/credential-providers", cause);
+    throw notInstalled("@aws-sdk/credential-providers", STORE_NEEDS, cause);
   }
 }
 
-/** What to throw where an optional package could not be loaded: which one to install, if that is why. */
-export function notInstalled(name: string, cause: unknown): unknown {
-  if (!isMissing(cause, name)) return cause;
-  return new LimiterError(
-    "package_missing",
-    `The package ${name} is not installed, and the DynamoDB store needs it here; run \`npm install ${name}\`.`,
-    { cause },
-  );
-}
+const STORE_NEEDS = "the DynamoDB store needs it here";
 
-/** Not one of the package's own dependencies, which another sentence would have to name. */
-function isMissing(cause: unknown, name: string): boolean {
-  return (
+/** The error for an optional package that could not be loaded. It names the package if that, and not a dependency of it, is missing. */
+export function notInstalled(name: string, need: string, cause: unknown): unknown {
+  const isMissing =
     cause instanceof Error &&
     "code" in cause &&
     cause.code === "ERR_MODULE_NOT_FOUND" &&
-    cause.message.includes(`'${name}'`)
-  );
+    cause.message.includes(`'${name}'`);
+  if (!isMissing) return cause;
+  const message = `The package ${name} is not installed, and ${need}; run \`npm install ${name}\`.`;
+  return new LimiterError("package_missing", message, { cause });
 }

@@ -1,6 +1,7 @@
 import type { Socket } from "node:net";
 import type { buildConnector, Pool } from "undici";
 import { LimiterError } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
 import type { DateListener, DynamoAnswer, DynamoCall, DynamoClient, DynamoOperation } from "./client.ts";
 import { type Credentials, CredentialsCache, type CredentialsProvider, defaultProvider } from "./credentials.ts";
 import { type Endpoint, resolveEndpoint } from "./endpoint.ts";
@@ -11,23 +12,23 @@ import { loadUndici } from "./transport-peer.ts";
 
 export interface TransportOptions {
   readonly region: string;
-  /** An address of one's own, such as `http://localhost:8000`. */
+  /** A custom address, such as `http://localhost:8000`. */
   readonly endpoint?: string | undefined;
   readonly useFips?: boolean | undefined;
   readonly useDualStack?: boolean | undefined;
-  /** Keys, or a provider of them; without, the AWS SDK's default chain. */
+  /** Keys, or a provider of them. Default: the AWS SDK's chain. */
   readonly credentials?: Credentials | CredentialsProvider | undefined;
-  /** The time to sign with, in ms. One that is wrong is corrected by the server's `Date`, the first time it is refused. */
+  /** The time to sign with, in ms. If it is refused as wrong, it is corrected by the server's `Date`. */
   readonly now: () => number;
-  /** Connections at most; a request is alone on its connection until it is answered. */
+  /** The maximum number of connections; a connection has one request at a time. */
   readonly connections?: number | undefined;
-  /** How long an answer is awaited after its time, for `later`, in ms. */
+  /** The time in ms for which a late answer is still awaited, for `later`. */
   readonly graceMs?: number | undefined;
-  /** Ms for a connection to be there, TLS and all. */
+  /** The time for a connection, including TLS, in ms. */
   readonly connectTimeoutMs?: number | undefined;
-  /** Certificates to trust instead of the usual ones, in PEM. */
+  /** Certificates to trust instead of the platform's, in PEM. */
   readonly ca?: string | undefined;
-  /** Taken the moment a request is written, and handed to `onDate` with its answer. */
+  /** Called when a request is written; its result is passed to `onDate` with the answer. */
   readonly stamp?: (() => unknown) | undefined;
   readonly onDate?: DateListener | undefined;
 }
@@ -62,23 +63,23 @@ export async function openTransport(options: TransportOptions): Promise<DynamoCl
   const sockets = new Set<Socket>();
   const connect = undici.buildConnector({
     timeout: options.connectTimeoutMs ?? TRANSPORT_DEFAULTS.connectTimeoutMs,
-    ...(options.ca === undefined ? {} : { ca: options.ca }),
+    ...given({ ca: options.ca }),
   });
   const pool = new undici.Pool(endpoint.origin, {
     connect: remembering(sockets, connect),
     connections: options.connections ?? TRANSPORT_DEFAULTS.connections,
     keepAliveTimeout: IDLE_MAX_MS,
-    // Time is kept here, for each call.
+    // Each exchange has its own timer.
     headersTimeout: 0,
     bodyTimeout: 0,
   });
   return new Transport({ options, endpoint, provider, pool, sockets });
 }
 
-/** The service closes connections that were idle for a minute or so; one that closes under a request costs a lost answer. */
+/** The service closes idle connections after about a minute. A connection that closes during a request costs a lost answer. */
 const IDLE_MAX_MS = 30_000;
 
-/** What the service says to a signature whose time it does not like, before it looks at the request. */
+/** Codes for a signature whose time is wrong; the request was not processed. */
 const SKEW_CODES: ReadonlySet<string> = new Set([
   "InvalidSignatureException",
   "RequestTimeTooSkewed",
@@ -89,7 +90,7 @@ const SKEW_CODES: ReadonlySet<string> = new Set([
 
 const EXPIRED_CODES: ReadonlySet<string> = new Set(["ExpiredTokenException", "ExpiredToken"]);
 
-/** A smaller difference was not the reason: the service lets five minutes pass. */
+/** A smaller difference is not the reason: the service tolerates five minutes. */
 const SKEW_MIN_MS = 120_000;
 
 interface TransportParts {
@@ -111,11 +112,11 @@ class Transport implements DynamoClient, ExchangeHost {
   readonly #now: () => number;
   readonly #stamp: (() => unknown) | undefined;
   readonly #onDate: DateListener | undefined;
-  /** To be added to the local time, for the server's. */
+  /** The server's time minus the local time. */
   #skewMs = 0;
   #dateText = "";
   #dateMs = Number.NaN;
-  /** Callers that wait for an answer. */
+  /** The number of callers waiting for an answer. */
   #waiting = 0;
   #closing: Promise<void> | undefined;
   #drained: (() => void) | undefined;
@@ -144,7 +145,7 @@ class Transport implements DynamoClient, ExchangeHost {
     });
   }
 
-  /** Callers that wait get their answers; answers that are late already are not waited for. */
+  /** Waits for pending answers, but not for late ones. */
   close(): Promise<void> {
     this.#closing ??= new Promise<void>((resolve) => {
       this.#drained = resolve;
@@ -158,7 +159,7 @@ class Transport implements DynamoClient, ExchangeHost {
   }
 
   dated(dateText: string, sent: unknown): number {
-    // The same for all answers of a second.
+    // All answers of a second have the same date.
     if (dateText !== this.#dateText) {
       this.#dateText = dateText;
       this.#dateMs = Date.parse(dateText);
@@ -198,7 +199,7 @@ class Transport implements DynamoClient, ExchangeHost {
   }
 
   #dispatch(exchange: Exchange, credentials: Credentials): void {
-    if (exchange.isDropped) return; // Its time was over before there were credentials.
+    if (exchange.isDropped) return; // Its time ended before there were credentials.
     const nowMs = this.#signingMs();
     const { operation, body } = exchange;
     exchange.begin(credentials, nowMs);
@@ -213,7 +214,7 @@ class Transport implements DynamoClient, ExchangeHost {
   async #destroy(): Promise<void> {
     const cause = new LimiterError("closed", "The connection to DynamoDB was closed before the response arrived.");
     await this.#pool.destroy(cause);
-    // The pool forgets clients whose connection failed, and yet lets them connect again for what it has queued.
+    // The pool drops clients whose connection failed, but still lets them connect for queued requests.
     for (const socket of this.#sockets) socket.destroy();
   }
 }

@@ -1,22 +1,16 @@
 import { bucketKey } from "../../domain/bucket/bucket-key.ts";
-import type { ItemKey } from "../../ports/item-store.ts";
+import { type Windows, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
+import type { Item, ItemKey } from "../../ports/item-store.ts";
+import type { UsageQuery } from "../../ports/usage-store.ts";
 import type { UsageOf } from "../../protocol/usage/usage-windows.ts";
-import { chunksOf, merged } from "./paging.ts";
-import type { RecordQuery, Records } from "./records.ts";
+import { decodeItem } from "./codec.ts";
+import type { NamespaceParts } from "./namespace-parts.ts";
+import { chunksOf, compareTexts, merged } from "./paging.ts";
+import { namespaceIndex, type RecordQuery, type Records, resourceIndex } from "./records.ts";
 import { keyIn } from "./records-write.ts";
-import {
-  GSI2PK,
-  GSI2SK,
-  GSI4PK,
-  GSI4SK,
-  NAMESPACE_INDEX,
-  parseItemKey,
-  RESOURCE_INDEX,
-  resourcePk,
-  type TableKey,
-} from "./schema.ts";
+import { inCalendar, type KeySpan, parseItemKey, resourcePk, type TableKey } from "./schema.ts";
 
-/** A shard or a sheet, and whose usage it has. */
+/** A reference to a shard or a sheet. */
 export interface UsageItemRef {
   readonly key: ItemKey;
   readonly tableKey: TableKey;
@@ -24,55 +18,50 @@ export interface UsageItemRef {
   readonly group: string;
 }
 
-/** From after one bucket to another, by group; undefined: from the first, to the last. */
+/** From after one group up to another; undefined: from the first, to the last. */
 interface GroupSpan {
   readonly after: string | undefined;
   readonly to: string | undefined;
 }
 
-/** Which sheets of some days are looked for. */
+/** The sheets to find. */
 interface SheetsWanted {
   readonly span: GroupSpan;
-  /** Resources that all sheets are of, but those of the groups in `live`; undefined: nobody knows. */
+  /** The resources of all sheets, except those of the groups in `live`; undefined if they are not known. */
   readonly resources: readonly string[] | undefined;
   readonly live: readonly string[];
 }
 
-interface KeyRange {
-  readonly from: string;
-  readonly to: string;
-}
+export type UsageParts = Pick<NamespaceParts, "records" | "namespaceId">;
 
-/** Finds the items with usage of a namespace, or of one resource in it: always by a query of an index, never by a scan. */
+/** Finds the items with usage of a namespace, or of one resource in it. It queries indexes and never scans. */
 export class UsageIndex {
-  readonly #records: Records;
-  readonly #namespaceId: string;
+  readonly #parts: UsageParts;
   readonly #resource: string | undefined;
 
-  constructor(records: Records, namespaceId: string, resource: string | undefined) {
-    this.#records = records;
-    this.#namespaceId = namespaceId;
+  constructor(parts: UsageParts, resource: string | undefined) {
+    this.#parts = parts;
     this.#resource = resource;
   }
 
-  /** Shards, by group. */
-  shards(after: string | undefined): AsyncGenerator<UsageItemRef> {
+  /** Shards, ordered by group. */
+  shards(after: string | undefined): UsageRefs {
     const from = after === undefined ? "BUCKET#" : `BUCKET#${this.#sortKeyOf(after)}$`;
     return this.#listed(this.#resource, { from, to: "BUCKET$" }, KEYS_AT_ONCE, KEYS_MAX);
   }
 
-  /** Sheets of some days, by group; `pass` is told of days that are passed over. */
+  /** Sheets of some days, ordered by group. `pass` is called with the other days that were read. */
   async *sheets(
     days: readonly string[],
     { span, resources, live }: SheetsWanted,
     pass: (day: string) => void,
-  ): AsyncGenerator<UsageItemRef> {
+  ): UsageRefs {
     const by = this.#resource === undefined ? resources : [this.#resource];
     if (by !== undefined) {
       yield* merged(this.#byDay(days, by, { span, live }, pass), inGroupOrder);
       return;
     }
-    // The index of the namespace has entities first: sheets of other days are passed over.
+    // The index of the namespace is ordered by entity, so sheets of other days are read and dropped.
     const from = span.after === undefined ? "SHEET#" : `SHEET#${this.#sortKeyOf(span.after)}$`;
     const range = { from, to: span.to === undefined ? "SHEET$" : `SHEET#${this.#sortKeyOf(span.to)}$` };
     for await (const ref of this.#nearDays(days, range)) {
@@ -82,13 +71,13 @@ export class UsageIndex {
     }
   }
 
-  /** By the index that has the sheets of a day together, for each resource; others only of the buckets that are known. */
+  /** Queries the sheets of a day by resource. Sheets of other resources are queried for the live buckets only. */
   #byDay(
     days: readonly string[],
     resources: readonly string[],
     { span, live }: Pick<SheetsWanted, "span" | "live">,
     pass: (day: string) => void,
-  ): AsyncGenerator<UsageItemRef>[] {
+  ): UsageRefs[] {
     const of = resources.flatMap((resource) =>
       days.map((day) => this.#listed(resource, ofDay(day, resource, span), KEYS_FIRST, KEYS_MAX)),
     );
@@ -97,7 +86,7 @@ export class UsageIndex {
     return [...of, ...others.map((group) => this.#ofBucket(group, days, pass))];
   }
 
-  async *#ofBucket(group: string, days: readonly string[], pass: (day: string) => void): AsyncGenerator<UsageItemRef> {
+  async *#ofBucket(group: string, days: readonly string[], pass: (day: string) => void): UsageRefs {
     const bucket = `SHEET#${this.#sortKeyOf(group)}`;
     const last = days.at(-1) ?? "";
     const range = { from: `${bucket}#${days[0]}`, to: `${bucket}$` };
@@ -112,30 +101,22 @@ export class UsageIndex {
   }
 
   /**
-   * The sheets of a range but those that are far from some days: where the last of those that were read at once is of another
-   * day, the rest of its bucket is jumped over. So a bucket costs the same however many days are kept. Of the later days each
-   * bucket has, the first is among them.
+   * The sheets of a range, except those far from the wanted days: if the last of a page is of another day, the rest of
+   * its bucket is skipped. So a bucket costs the same however many days are kept. The first later day of each bucket is
+   * included.
    */
-  async *#nearDays(days: readonly string[], range: KeyRange): AsyncGenerator<UsageItemRef> {
+  async *#nearDays(days: readonly string[], range: KeySpan): UsageRefs {
     const [first = ""] = days;
     const last = days.at(-1) ?? "";
-    for (let from: string | undefined = range.from; from !== undefined; ) {
-      const listed = this.#listed(undefined, { from, to: range.to }, KEYS_AT_ONCE, KEYS_AT_ONCE);
-      from = undefined;
-      let count = 0;
-      for await (const ref of listed) {
-        yield ref;
-        count += 1;
-        const { sheet = "" } = ref.key;
-        if (count % KEYS_AT_ONCE !== 0 || (sheet >= first && sheet <= last)) continue;
-        const bucket = `SHEET#${this.#sortKeyOf(ref.group)}`;
-        from = sheet < first ? `${bucket}#${first}` : `${bucket}$`;
-        break;
-      }
-    }
+    const listed = (from: string) => this.#listed(undefined, { from, to: range.to }, KEYS_AT_ONCE, KEYS_AT_ONCE);
+    yield* skipping(range.from, listed, KEYS_AT_ONCE, ({ key: { sheet = "" }, group }) => {
+      if (sheet >= first && sheet <= last) return undefined;
+      const bucket = `SHEET#${this.#sortKeyOf(group)}`;
+      return sheet < first ? `${bucket}#${first}` : `${bucket}$`;
+    });
   }
 
-  /** The first day after another of which there is a sheet of some resources. */
+  /** The first day after `day` with a sheet of one of the resources. */
   async nextDay(day: string, resources: readonly string[] | undefined): Promise<string | undefined> {
     const by = this.#resource === undefined ? (resources ?? []) : [this.#resource];
     let next: string | undefined;
@@ -151,25 +132,14 @@ export class UsageIndex {
     return next;
   }
 
-  /** By the index of a resource; without one, of the namespace. */
-  async *#listed(
-    resource: string | undefined,
-    range: KeyRange,
-    pageSize: number,
-    pageSizeMax: number,
-  ): AsyncGenerator<UsageItemRef> {
-    const indexQuery: Pick<RecordQuery, "index" | "partition" | "range"> =
+  /** Queries the index of a resource; without one, of the namespace. */
+  #listed(resource: string | undefined, range: KeySpan, pageSize: number, pageSizeMax: number): UsageRefs {
+    const { records, namespaceId } = this.#parts;
+    const index =
       resource === undefined
-        ? { index: NAMESPACE_INDEX, partition: [GSI4PK, this.#namespaceId], range: { name: GSI4SK, ...range } }
-        : {
-            index: RESOURCE_INDEX,
-            partition: [GSI2PK, resourcePk(this.#namespaceId, resource)],
-            range: { name: GSI2SK, ...range },
-          };
-    for await (const item of this.#records.query({ ...indexQuery, pageSize, pageSizeMax, keysOnly: true })) {
-      const found = usageItemRef(keyIn(item));
-      if (found !== undefined) yield found;
-    }
+        ? namespaceIndex(namespaceId, range)
+        : resourceIndex(resourcePk(namespaceId, resource), range);
+    return usageRefs(records, { ...index, pageSize, pageSizeMax });
   }
 
   #sortKeyOf(group: string): string {
@@ -178,16 +148,46 @@ export class UsageIndex {
   }
 }
 
-/** Few enough that a page costs little, many enough that a table is gone through in few calls. */
+type UsageRefs = AsyncGenerator<UsageItemRef>;
+
+/** References to the items with usage that a query finds. */
+export async function* usageRefs(records: Records, query: RecordQuery): UsageRefs {
+  for await (const item of records.query({ ...query, keysOnly: true })) {
+    const found = usageItemRef(keyIn(item));
+    if (found !== undefined) yield found;
+  }
+}
+
+/** Lists from a key on. After each page `skipTo` may name the key at which the list continues, beyond the next page. */
+export async function* skipping(
+  start: string,
+  listed: (from: string) => UsageRefs,
+  pageSize: number,
+  skipTo: (last: UsageItemRef) => string | undefined,
+): UsageRefs {
+  for (let from: string | undefined = start; from !== undefined; ) {
+    const refs = listed(from);
+    from = undefined;
+    let count = 0;
+    for await (const ref of refs) {
+      yield ref;
+      count += 1;
+      from = count % pageSize === 0 ? skipTo(ref) : undefined;
+      if (from !== undefined) break;
+    }
+  }
+}
+
+/** A compromise: a page stays cheap, and a whole table takes few calls. */
 const KEYS_AT_ONCE = 200;
-/** Of many streams that are read side by side, each begins with few. */
+/** Each of many parallel streams begins with a small page. */
 const KEYS_FIRST = 50;
 const KEYS_MAX = 800;
 
 const QUERIES_AT_ONCE = 32;
 
-/** The sheets of a day in the index of a resource, which has them by entity. */
-function ofDay(day: string, resource: string, { after, to }: GroupSpan): KeyRange {
+/** The range of one day in the index of a resource, ordered by entity. */
+function ofDay(day: string, resource: string, { after, to }: GroupSpan): KeySpan {
   const first = after === undefined ? undefined : ofGroup(after);
   const last = to === undefined ? undefined : ofGroup(to);
   // `#` begins the sheets of an entity, `$` comes after all of them.
@@ -202,10 +202,10 @@ export function usageItemRef(tableKey: TableKey): UsageItemRef | undefined {
 }
 
 function inGroupOrder(a: UsageItemRef, b: UsageItemRef): number {
-  return a.group < b.group ? -1 : a.group > b.group ? 1 : 0;
+  return compareTexts(a.group, b.group);
 }
 
-// Neither has a newline, which sorts before all their characters.
+// A newline sorts before every character of both names, and is in neither.
 export function groupOf({ entityId, resource }: UsageOf): string {
   return `${entityId}\n${resource}`;
 }
@@ -214,3 +214,48 @@ export function ofGroup(group: string): UsageOf {
   const [entityId = "", resource = ""] = group.split("\n");
   return bucketKey(entityId, resource);
 }
+
+export interface UsageItem {
+  readonly ref: UsageItemRef;
+  readonly shard: number;
+  /** The day of a sheet; empty for a shard. */
+  readonly day: string;
+  readonly item: Item;
+}
+
+/** The items of some references that still exist. */
+export async function itemsIn(records: Records, refs: readonly UsageItemRef[]): Promise<UsageItem[]> {
+  if (refs.length === 0) return [];
+  const found = await records.getAll(refs.map(({ tableKey }) => tableKey));
+  return refs.flatMap((ref, i) => {
+    const item = found[i];
+    const { shard, sheet = "" } = ref.key;
+    return item === undefined ? [] : [{ ref, shard, day: sheet, item: decodeItem(item) }];
+  });
+}
+
+/** The first and the last day of the windows of a query. */
+export function daySpan({ window, fromMs, toMs }: Pick<UsageQuery, "window" | "fromMs" | "toMs">) {
+  const lastMs = inCalendar(toMs - 1);
+  return { from: dayText(inCalendar(fromMs)), to: dayText(windowEndMs(window, windowStartMs(window, lastMs)) - 1) };
+}
+
+/** True if all windows of a query ended before the instant up to which usage is on sheets. */
+export function isSheetsOnly({ window, toMs }: Pick<UsageQuery, "window" | "toMs">, closedUntilMs: number): boolean {
+  const lastMs = inCalendar(toMs - 1);
+  return windowEndMs(window, windowStartMs(window, lastMs)) <= closedUntilMs;
+}
+
+/** The days (UTC) of one window. */
+export function daysOf(window: Windows, startMs: number): string[] {
+  const days: string[] = [];
+  const endMs = windowEndMs(window, startMs);
+  for (let dayMs = windowStartMs("daily", startMs); dayMs < endMs; dayMs += DAY_MS) days.push(dayText(dayMs));
+  return days;
+}
+
+function dayText(atMs: number): string {
+  return new Date(inCalendar(atMs)).toISOString().slice(0, 10);
+}
+
+const DAY_MS = 86_400_000;

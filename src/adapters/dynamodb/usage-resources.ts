@@ -1,32 +1,66 @@
-import type { Records } from "./records.ts";
-import { type Condition, isStill, keyIn, texts, updateRecord } from "./records-write.ts";
+import { namespaceIndex, type Records } from "./records.ts";
+import { all, any, type Condition, isStill, keyIn, texts, updateRecord } from "./records-write.ts";
 import {
-  GSI4PK,
-  GSI4SK,
-  NAMESPACE_INDEX,
+  CLOSED_UNTIL,
   parseItemKey,
   systemIndexKeys,
   USED_RESOURCES,
   USED_RESOURCES_ARE,
   usageStateKey,
 } from "./schema.ts";
-import { readUsageState, type UsageState } from "./usage-closed.ts";
 
-/** More than this are not noted: the item that has them would grow without end. */
+/** The sweeps' record of the usage of a namespace. */
+export interface UsageState {
+  /** All usage before this instant is on sheets; undefined before the first sweep. */
+  readonly closedUntilMs: number | undefined;
+  /** The resources in use that were noted. */
+  readonly resources: readonly string[];
+  /** "whole": every sheet of a closed hour is of one of them. "too many": no more are noted. */
+  readonly resourcesAre: "gathered" | "whole" | "too many";
+}
+
+export async function readUsageState(records: Records, namespaceId: string): Promise<UsageState> {
+  const found = await records.get(usageStateKey(namespaceId));
+  const untilMs = found?.[CLOSED_UNTIL]?.N;
+  const are = found?.[USED_RESOURCES_ARE]?.S;
+  return {
+    closedUntilMs: untilMs === undefined ? undefined : Number(untilMs),
+    resources: found?.[USED_RESOURCES]?.SS ?? [],
+    resourcesAre: are === "whole" || are === "too many" ? are : "gathered",
+  };
+}
+
+/** The instant before which all usage of a namespace is on sheets; undefined before the first sweep. */
+export async function readClosedUntil(records: Records, namespaceId: string): Promise<number | undefined> {
+  return (await readUsageState(records, namespaceId)).closedUntilMs;
+}
+
+/** Records that a sweep has closed every hour before an instant. The instant only grows: of two sweeps the later one counts. */
+export async function putClosedUntil(records: Records, namespaceId: string, closedUntilMs: number): Promise<void> {
+  const N = String(Math.floor(closedUntilMs));
+  const isEarlier: Condition = any(
+    (e) => `attribute_not_exists(${e.name(CLOSED_UNTIL)})`,
+    (e) => `${e.name(CLOSED_UNTIL)} < ${e.value({ N })}`,
+  );
+  const set = { ...texts(systemIndexKeys(namespaceId)), [CLOSED_UNTIL]: { N } };
+  await records.transact([updateRecord(usageStateKey(namespaceId), { set }, all(isEarlier))]);
+}
+
+/** The item that lists the resources holds at most this many. */
 const RESOURCES_MAX = 1_000;
 
-/** As many as a slow table answers with in the time of one call. */
+/** A slow table returns this many within the time of one call. */
 const KEYS_AT_ONCE = 1_000;
 
 /**
- * A bucket that was used is there for a day at least. Within this after everything was closed, every bucket that has been used
- * since is either still there, or a sweep has seen it and noted its resource.
+ * A used bucket exists for at least a day. Within this time after the last sweep, every used bucket either still
+ * exists, or a sweep has noted its resource.
  */
 export const FRESH_MS = 12 * 3_600_000;
 
 /**
- * Which resources of a namespace have been used, as sweeps note it. The index that has the sheets of a day together is by
- * resource, so whoever knows the resources can list a day without passing over the sheets of all others.
+ * The used resources of a namespace, noted by sweeps. The index that groups sheets by day is per resource: a reader
+ * that knows the resources lists one day without reading the sheets of all others.
  */
 export class UsedResources {
   readonly #records: Records;
@@ -47,7 +81,7 @@ export class UsedResources {
     return new UsedResources(records, namespaceId, await readUsageState(records, namespaceId));
   }
 
-  /** To be noted before their buckets are let go. */
+  /** Must be called before their buckets may expire. */
   async add(resources: Iterable<string>): Promise<void> {
     if (this.#are === "too many") return;
     const added = [...new Set(resources)].filter((resource) => !this.#known.has(resource));
@@ -61,21 +95,20 @@ export class UsedResources {
     await this.#write({ add: { [USED_RESOURCES]: { SS: added } } }, undefined);
   }
 
-  /** All buckets were gone through. Where some may have come and gone unseen, the sheets they left are gone through too. */
+  /** Ends a pass over all buckets. If buckets may have come and gone between two passes, the sheets they left are read too. */
   async complete(nowMs: number, isOver: () => boolean): Promise<void> {
     const isUnbroken = this.#are === "whole" && nowMs - this.#closedUntilMs < FRESH_MS;
     if (isUnbroken || this.#are === "too many") return;
-    // Until this is done: it may be cut off.
+    // The pass over the sheets may be interrupted.
     if (this.#are === "whole") await this.#write({ remove: [USED_RESOURCES_ARE] }, undefined);
     this.#are = "gathered";
-    const partition = [GSI4PK, this.#namespaceId] as const;
-    const by = { index: NAMESPACE_INDEX, partition, keysOnly: true, pageSize: KEYS_AT_ONCE } as const;
-    for await (const item of this.#records.query({ ...by, range: { name: GSI4SK, prefix: "SHEET#" } })) {
+    const sheets = namespaceIndex(this.#namespaceId, { prefix: "SHEET#" });
+    for await (const item of this.#records.query({ ...sheets, pageSize: KEYS_AT_ONCE })) {
       if (isOver()) return;
       const resource = parseItemKey(keyIn(item))?.key.bucket.resource;
       if (resource !== undefined && !this.#known.has(resource)) await this.add([resource]);
     }
-    // Changed meanwhile: there are too many.
+    // `add` may have found too many meanwhile.
     if ((this.#are as UsageState["resourcesAre"]) !== "gathered") return;
     const isWhole = { set: { [USED_RESOURCES_ARE]: { S: "whole" } } };
     await this.#write(isWhole, isStill(USED_RESOURCES_ARE, undefined));

@@ -1,33 +1,67 @@
-import { HOUR_MS, type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
+import { HOUR_MS, type UsageSnapshot, type Windows, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
 import type { Page, PageRequest } from "../../domain/names/paging.ts";
-import type { Clock } from "../../ports/system.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { hoursOf, type UsageItems, type UsageOf, windowsOf } from "../../protocol/usage/usage-windows.ts";
 import { instantOf } from "./codec.ts";
-import { cursorOf, inChunks, pageOf, placeAfter } from "./paging.ts";
-import type { Records } from "./records.ts";
+import type { NamespaceParts } from "./namespace-parts.ts";
+import { compareTexts, cursorOf, groupedBy, inChunks, pageOf, placeAfter } from "./paging.ts";
 import { isoSeconds } from "./schema.ts";
-import { readUsageState, type UsageState } from "./usage-closed.ts";
-import { groupOf, ofGroup, UsageIndex, type UsageItemRef } from "./usage-index.ts";
-import { daySpan, daysOf, isSheetsOnly, itemsIn, type UsageItem } from "./usage-items.ts";
-import { NextWindow } from "./usage-next.ts";
+import {
+  daySpan,
+  daysOf,
+  groupOf,
+  isSheetsOnly,
+  itemsIn,
+  ofGroup,
+  UsageIndex,
+  type UsageItem,
+  type UsageItemRef,
+} from "./usage-index.ts";
 import { usageOfEntity } from "./usage-of-entity.ts";
-import { FRESH_MS } from "./usage-resources.ts";
+import { FRESH_MS, readUsageState, type UsageState } from "./usage-resources.ts";
 
 /**
- * Usage of one namespace: the open hours on its buckets, and the closed ones on their sheets. Buckets are looked at first: an
- * hour that is closed in between is then seen on both, and counts once. The other way round it would be seen on neither.
+ * The next window that may have usage, noted while another is read, so that it need not be searched. The cursor of a
+ * page carries it on.
+ */
+class NextWindow {
+  readonly #window: Windows;
+  readonly #leastMs: number;
+  #startMs: number | undefined;
+
+  /** `startMs`: the window being read. `notedMs`: the next one, if it is known already. */
+  constructor(window: Windows, startMs: number, notedMs: number | undefined) {
+    this.#window = window;
+    this.#leastMs = windowEndMs(window, startMs);
+    this.#startMs = notedMs;
+  }
+
+  get startMs(): number | undefined {
+    return this.#startMs;
+  }
+
+  /** There is usage at this instant, or none before it. */
+  note(atMs: number): void {
+    const startMs = windowStartMs(this.#window, atMs);
+    if (startMs >= this.#leastMs && startMs < (this.#startMs ?? Number.POSITIVE_INFINITY)) this.#startMs = startMs;
+  }
+
+  /** The day may have begun before: then some of its later hours may have usage. */
+  noteDay(day: string): void {
+    const startMs = Date.parse(`${day}T00:00:00Z`);
+    if (windowEndMs("daily", startMs) > this.#leastMs) this.note(Math.max(startMs, this.#leastMs));
+  }
+}
+
+/**
+ * Usage of one namespace: open hours are on the buckets, closed ones on their sheets. Buckets are read first: an hour
+ * that is closed in between is then found on both, and counts once. In the other order it would be found on neither.
  */
 export class SheetUsage implements UsageStore {
-  readonly #records: Records;
-  readonly #namespaceId: string;
+  readonly #parts: NamespaceParts;
 
-  readonly #clock: Pick<Clock, "now">;
-
-  constructor(records: Records, namespaceId: string, clock: Pick<Clock, "now">) {
-    this.#records = records;
-    this.#namespaceId = namespaceId;
-    this.#clock = clock;
+  constructor(parts: NamespaceParts) {
+    this.#parts = parts;
   }
 
   async query(query: UsageQuery, { limit, cursor }: PageRequest): Promise<Page<UsageSnapshot>> {
@@ -52,16 +86,17 @@ export class SheetUsage implements UsageStore {
   }
 
   async *#snapshots(query: UsageQuery, after: After | undefined, rows: number): AsyncGenerator<ListedSnapshot> {
-    const state = await readUsageState(this.#records, this.#namespaceId);
+    const { records, namespaceId } = this.#parts;
+    const state = await readUsageState(records, namespaceId);
     const { closedUntilMs = 0 } = state;
     const { entityId } = query;
     if (entityId === undefined) {
       yield* this.#windows({ ...query, closedUntilMs, resources: this.#resourcesIn(state) }, after);
       return;
     }
-    // What was shown is not read again.
+    // Windows on earlier pages are not read again.
     const fromMs = Math.max(query.fromMs, after?.startMs ?? query.fromMs);
-    const by = { records: this.#records, namespaceId: this.#namespaceId, closedUntilMs, rows };
+    const by = { records, namespaceId, closedUntilMs, rows };
     for await (const snapshot of usageOfEntity({ ...by, query: { ...query, entityId, fromMs } })) {
       const isShown = after !== undefined && compared(positionOf(snapshot), after) <= 0;
       if (!isShown) yield { snapshot, nextMs: undefined };
@@ -70,22 +105,22 @@ export class SheetUsage implements UsageStore {
 
   #resourcesIn({ closedUntilMs = 0, resources, resourcesAre }: UsageState): Closed["resources"] {
     if (resourcesAre !== "whole" || resources.length > RESOURCES_MAX) return undefined;
-    return { names: resources, areFresh: this.#clock.now() - closedUntilMs < FRESH_MS };
+    return { names: resources, areFresh: this.#parts.clock.now() - closedUntilMs < FRESH_MS };
   }
 
   /**
-   * Window after window, each as a stream by entity and resource: nothing is held but what one page needs. While one window is
-   * gone through the next is noted, so that windows without anything cost nothing.
+   * Reads window after window, each as a stream ordered by entity and resource: nothing is held beyond one page. The
+   * next window is noted while one is read, so that empty windows cost nothing.
    */
   async *#windows(query: Closed, after: After | undefined): AsyncGenerator<ListedSnapshot> {
     const { window, toMs, resource, closedUntilMs } = query;
-    const index = new UsageIndex(this.#records, this.#namespaceId, resource);
+    const index = new UsageIndex(this.#parts, resource);
     let group = after?.group;
     let notedMs = after?.nextMs;
     let startMs = after === undefined ? await this.#firstStart(query) : after.startMs;
     while (startMs !== undefined && startMs < toMs) {
       const next = new NextWindow(window, startMs, notedMs);
-      // What is open since the last sweep is not looked at in windows before it.
+      // Hours that are open since the last sweep lie in later windows, which are not read here.
       next.note(closedUntilMs);
       for await (const snapshot of this.#window(query, { startMs, group }, next)) {
         yield { snapshot, nextMs: next.startMs };
@@ -107,10 +142,7 @@ export class SheetUsage implements UsageStore {
   ): AsyncGenerator<UsageSnapshot> {
     const { window } = query;
     const span = { window, fromMs: startMs, toMs: startMs + 1 };
-    const days = daysOf(
-      window === "hourly" ? "daily" : window,
-      windowStartMs(window === "hourly" ? "daily" : window, startMs),
-    );
+    const days = daysOf(window, startMs);
     const isClosed = isSheetsOnly(span, query.closedUntilMs);
     for await (const { of, items } of this.#buckets(query, { days, start: group, isClosed }, next)) {
       for (const { hour } of hoursOf(of, items)) next.note(hour * HOUR_MS);
@@ -118,28 +150,28 @@ export class SheetUsage implements UsageStore {
     }
   }
 
-  /** All buckets that may have usage on some days, by entity and resource, with what they have. */
+  /** All buckets that may have usage on some days, ordered by entity and resource, with their items. */
   async *#buckets(
     query: Closed,
     { days, start, isClosed }: BucketSpan,
     next: NextWindow,
   ): AsyncGenerator<{ readonly of: UsageOf; readonly items: UsageItems }> {
-    const index = new UsageIndex(this.#records, this.#namespaceId, query.resource);
+    const index = new UsageIndex(this.#parts, query.resource);
     const resources = resourcesFor(query, { days, isClosed });
     let after = start;
     const shards = isClosed ? nothing() : index.shards(start);
     for await (const { chunk, to } of groupsIn(shards)) {
-      const found = await itemsIn(this.#records, chunk);
-      const live = byGroup(found);
-      // Only now: what was closed since the shards were read is found on its sheet.
+      const found = await itemsIn(this.#parts.records, chunk);
+      const live = groupedBy(found, groupOfItem);
+      // Sheets are read after the shards, so that an hour closed in between is found.
       const wanted = { span: { after, to }, resources, live: [...live.keys()] };
       const sheets = index.sheets(days, wanted, (day) => next.noteDay(day));
       for await (const some of inChunks(sheetsBy(sheets, [...live.keys()]), GROUPS_AT_ONCE)) {
         const read = await itemsIn(
-          this.#records,
+          this.#parts.records,
           some.flatMap(({ sheets: own }) => own),
         );
-        const bySheet = byGroup(read);
+        const bySheet = groupedBy(read, groupOfItem);
         for (const { group } of some) {
           yield { of: ofGroup(group), items: { shards: live.get(group) ?? [], sheets: bySheet.get(group) ?? [] } };
         }
@@ -148,7 +180,7 @@ export class SheetUsage implements UsageStore {
     }
   }
 
-  /** The first window of few; of many the first that something is found in, for which everything is gone through once. */
+  /** The start of the first window. If the query has many windows, all items are read once to find the first with usage. */
   async #firstStart(query: Closed): Promise<number | undefined> {
     const { window, fromMs, toMs } = query;
     const withinMs = windowStartMs(window, fromMs);
@@ -156,23 +188,24 @@ export class SheetUsage implements UsageStore {
     for (let startMs = firstMs, count = 0; count < WINDOWS_FEW; count++, startMs = windowEndMs(window, startMs)) {
       if (startMs >= toMs) return firstMs;
     }
-    // As if the window before had been gone through.
+    // Begin as if the previous window had been read.
     const next = new NextWindow(window, windowStartMs(window, firstMs - 1), undefined);
     const { resource, resources, closedUntilMs } = query;
-    const index = new UsageIndex(this.#records, this.#namespaceId, resource);
+    const index = new UsageIndex(this.#parts, resource);
     if (firstMs < closedUntilMs) {
-      // What is open lies after this.
+      // Open hours lie after this instant.
       next.note(closedUntilMs);
     } else {
       for await (const chunk of inChunks(index.shards(undefined), SHARDS_AT_ONCE)) {
-        const shards = await itemsIn(this.#records, chunk);
+        const shards = await itemsIn(this.#parts.records, chunk);
         for (const one of shards) {
           const { bucket } = one.ref.key;
           for (const { hour } of hoursOf(bucket, { shards: [one], sheets: [] })) next.note(hour * HOUR_MS);
         }
       }
     }
-    const { from } = daySpan({ window, fromMs: firstMs - 1, toMs });
+    // The day before the first window, which may begin within its day.
+    const { from } = daySpan({ window: "daily", fromMs: windowStartMs("daily", firstMs) - 1, toMs });
     if (resource === undefined && (resources === undefined || firstMs >= closedUntilMs)) {
       const everything = { span: { after: undefined, to: undefined }, resources: undefined, live: [] };
       for await (const _ of index.sheets([], everything, (day) => next.noteDay(day)));
@@ -187,30 +220,34 @@ export class SheetUsage implements UsageStore {
 const WINDOWS_FEW = 62;
 const SHARDS_AT_ONCE = 100;
 const GROUPS_AT_ONCE = 25;
-/** Each costs a query a window. */
+/** Each resource costs one query per window. */
 const RESOURCES_MAX = 200;
 
 interface Closed extends UsageQuery {
   readonly closedUntilMs: number;
-  /** Resources that all sheets of closed hours are of; `areFresh`: those of later hours too, unless their bucket is there. */
+  /** The resources of all sheets of closed hours. `areFresh`: also of later hours, except for buckets that still exist. */
   readonly resources: { readonly names: readonly string[]; readonly areFresh: boolean } | undefined;
 }
 
-/** By which resources the sheets are looked for. Those of a month are so many of all there are that they are passed over at less cost. */
+/** The resources by which sheets are queried. For a month, one query over all sheets is cheaper. */
 function resourcesFor({ resources }: Closed, { days, isClosed }: Pick<BucketSpan, "days" | "isClosed">) {
-  return days.length === 1 && resources !== undefined && (isClosed || resources.areFresh) ? resources.names : undefined;
+  return days.length <= DAYS_FEW && resources !== undefined && (isClosed || resources.areFresh)
+    ? resources.names
+    : undefined;
 }
 
-/** Which buckets are gone through, and for which days. */
+/** A day of a zone lies in two days (UTC). */
+const DAYS_FEW = 2;
+
+/** The buckets to read, and the days. */
 interface BucketSpan {
   readonly days: readonly string[];
-  /** From after this group on. */
   readonly start: string | undefined;
-  /** Everything of these days is on sheets. */
+  /** All hours of these days are on sheets. */
   readonly isClosed: boolean;
 }
 
-/** A snapshot, and the next window that is known of after it. */
+/** A snapshot, and the next window noted so far. */
 interface ListedSnapshot {
   readonly snapshot: UsageSnapshot;
   readonly nextMs: number | undefined;
@@ -230,23 +267,16 @@ function positionOf(snapshot: UsageSnapshot): SnapshotPosition {
 }
 
 function compared(a: SnapshotPosition, b: SnapshotPosition): number {
-  if (a.startMs !== b.startMs) return a.startMs - b.startMs;
-  return a.group < b.group ? -1 : a.group > b.group ? 1 : 0;
+  return a.startMs - b.startMs || compareTexts(a.group, b.group);
 }
 
-function byGroup(items: readonly UsageItem[]): ReadonlyMap<string, readonly UsageItem[]> {
-  const groups = new Map<string, UsageItem[]>();
-  for (const item of items) {
-    const group = groups.get(item.ref.group) ?? [];
-    group.push(item);
-    groups.set(item.ref.group, group);
-  }
-  return groups;
+function groupOfItem({ ref }: UsageItem): string {
+  return ref.group;
 }
 
 async function* nothing(): AsyncGenerator<UsageItemRef> {}
 
-/** Shards some at a time, those of one bucket together; the last time without an end. */
+/** Chunks of shards; all shards of a bucket are in one chunk. The last chunk has no `to`. */
 async function* groupsIn(
   shards: AsyncIterable<UsageItemRef>,
 ): AsyncGenerator<{ readonly chunk: readonly UsageItemRef[]; readonly to: string | undefined }> {
@@ -262,7 +292,7 @@ async function* groupsIn(
   yield { chunk, to: undefined };
 }
 
-/** The sheets by bucket; also buckets that have none. */
+/** The sheets of each bucket, with an empty list for live buckets that have none. */
 async function* sheetsBy(
   sheets: AsyncIterable<UsageItemRef>,
   live: readonly string[],

@@ -1,12 +1,12 @@
-import type { SourcedLimits } from "../../domain/bucket/limited-bucket.ts";
-import type { PolicyChange } from "../../domain/config/config.ts";
+import { type ConfigScope, isTotal, type LimitsChange, type PolicyChange } from "../../domain/config/config.ts";
 import { isBeyondRates } from "../../domain/limits/beyond-rates.ts";
 import type { Limit } from "../../domain/limits/limit.ts";
-import { VersionError } from "../../domain/names/errors.ts";
+import type { SourcedLimits } from "../../domain/limits/limit-set.ts";
+import { ValidationError, VersionError } from "../../domain/names/errors.ts";
 import type { Records } from "./records.ts";
-import { compareVersions, demandBeyondRates, raiseClientMin, readVersion } from "./version.ts";
+import { compareVersions, demandBeyondRates, demandOverrides, raiseClientMin, readVersion } from "./version.ts";
 
-/** What older releases of the original would misread, and the release that reads it. */
+/** Features that older releases of the original misread, with the first release that reads them. */
 const NEEDS = {
   sessionQuota: "0.15.0",
   cascadePolicy: "0.16.0",
@@ -17,14 +17,16 @@ const NEEDS = {
 type Feature = keyof typeof NEEDS;
 
 /**
- * On every table: limits beyond rates demand clients that know them. On a table shared with the original: before something is written that its older releases would misread, the version record
- * is raised so that they refuse the table, as the original itself does. A table that is not shared they refuse from the start.
+ * Raises the version that a table demands of its clients, before something is written that older clients would misread.
+ * Limits beyond rates raise it on every table. The other features raise it on a table shared with the original, as the
+ * original itself does; a table that is not shared refuses its older releases from the start.
  */
 export class VersionGate {
   readonly #records: Records;
   readonly #shared: boolean;
   readonly #passed = new Set<Feature>();
   #hasBeyondRates = false;
+  #hasOverrides = false;
 
   constructor(records: Records, shared: boolean) {
     this.#records = records;
@@ -37,7 +39,7 @@ export class VersionGate {
     if (limits.some(isBeyondRates)) await this.demandBeyondRates();
   }
 
-  /** Whether a request may be the first that brings limits beyond rates to the table: it may have brought them itself. */
+  /** True if a request may be the first with limits beyond rates on this table. */
   isToPass(claims: readonly SourcedLimits[]): boolean {
     return !this.#hasBeyondRates && claims.some(({ set }) => set.isBeyondRates);
   }
@@ -47,6 +49,13 @@ export class VersionGate {
     if (this.#shared || this.#hasBeyondRates) return;
     await demandBeyondRates(this.#records);
     this.#hasBeyondRates = true;
+  }
+
+  /** Called before the first override is written; a shared table refuses them elsewhere, with the reason. */
+  async demandOverrides(): Promise<void> {
+    if (this.#hasOverrides) return;
+    await demandOverrides(this.#records);
+    this.#hasOverrides = true;
   }
 
   async demandForPolicy({ access, cascade }: PolicyChange): Promise<void> {
@@ -67,7 +76,7 @@ export class VersionGate {
       );
     }
     await raiseClientMin(this.#records, least);
-    // Never lowered, so once is enough.
+    // The version is never lowered, so once is enough.
     this.#passed.add(feature);
   }
 }
@@ -78,3 +87,20 @@ const DESCRIBED: Readonly<Record<Feature, string>> = {
   nonEnforcing: "Soft limits and bypasses",
   parentMove: "Changes of an entity's parent",
 };
+
+/** Throws for limits that the original would ignore, on a table shared with it. */
+export function refuseLevelShared(scope: ConfigScope, { inherit, appliesTo, untilMs }: LimitsChange): void {
+  if ("planId" in scope) throw notShared("Plans");
+  if (isTotal(scope)) throw notShared("Totals over all resources");
+  if (inherit === true) throw notShared("Levels that inherit");
+  if (untilMs !== undefined) throw notShared("Limits with an end");
+  if (appliesTo === "callers") throw notShared("Defaults for callers only");
+}
+
+export function notShared(what: string): ValidationError {
+  return new ValidationError(
+    "shared_table",
+    `${what} cannot be set on a table that is shared with the original, which would ignore them; ` +
+      "take the table over with `migrate`, or leave them out.",
+  );
+}

@@ -1,6 +1,8 @@
 import { NotFoundError, VersionError } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
+import { change } from "./changes.ts";
 import { type Attributes, instantText } from "./codec.ts";
-import { failAfterMaxConflicts, type Records } from "./records.ts";
+import type { Records } from "./records.ts";
 import { any, exists, isStill, missing, putRecord, texts, updateRecord } from "./records-write.ts";
 import {
   CLIENT_MIN_VERSION,
@@ -20,24 +22,30 @@ import {
 /** The release of the original whose items we read and write. A table that demands more is not for us. */
 const FEATURE_LEVEL = "0.17.0";
 
-/** What a table that was taken over demands of the original's clients: no release of it has that. */
+/** The version demanded by a table that was taken over; no release of the original has it. */
 export const KEEP_OUT = "1000.0.0";
 
-/** What a table with limits beyond rates demands (domain/limits/beyond-rates.ts): no release of the original has that, nor has one of ours that does not know them. */
+/**
+ * The version demanded by a table with limits beyond rates (domain/limits/beyond-rates.ts); no release of the original
+ * has it, nor do our releases without such limits.
+ */
 const BEYOND_RATES = "1000.0.1";
 
-/** Who wrote the table's record last, where that was us. The original says `client:` and its own version. */
+/** The version demanded by a table that has had an override (domain/config/overrides.ts); our earlier releases would ignore it. */
+const OVERRIDES = "1000.0.2";
+
+/** The prefix of `updated_by` if this library wrote the record last. The original writes `client:` and its version. */
 export const OURS = "zae-limiter-ts:";
 
 export interface VersionRecord {
   readonly schemaVersion: string;
   readonly clientMinVersion: string;
-  /** Of the original's Lambda functions; undefined where the record names none. */
+  /** The version of the original's Lambda functions; undefined if the record has none. */
   readonly lambdaVersion: string | undefined;
   readonly updatedBy: string | undefined;
-  /** From which schema the table is being migrated, and how far that has come. */
+  /** The schema that the table is being migrated from, and the phase of the migration. */
   readonly migrating?: { readonly from: string; readonly phase: string };
-  /** The demand by which the original's clients are kept out. */
+  /** The version that keeps the original's clients out. */
   readonly takenOver?: string;
   /** The layout has no namespaces; its schema may be numbered higher than later ones. */
   readonly isOld?: true;
@@ -47,13 +55,13 @@ export async function readVersion(records: Records): Promise<VersionRecord | und
   const item = await records.get(versionKey());
   if (item !== undefined) return recordOf(item);
   const old = await records.get(oldVersionKey());
-  // Until 0.5 everything but the keys stood in a map.
+  // Until 0.5 all attributes but the keys were in a map.
   return old === undefined ? undefined : { ...recordOf({ ...old, ...old.data?.M }), isOld: true };
 }
 
 /**
- * Writes the version record of a new table; one that is there stays as it is. `version`: of this package. Throws for a table in
- * a layout without namespaces: its data would be there, and nobody would see it any more.
+ * Writes the version record of a new table; an existing one stays. `version`: of this package. Throws for a table in a
+ * layout without namespaces, whose data would no longer be visible.
  */
 export async function writeVersion(
   records: Records,
@@ -71,47 +79,51 @@ export function newVersionItem(by: { readonly version: string; readonly nowMs: n
     ...texts(systemIndexKeys(REGISTRY)),
     ...texts({ [SCHEMA_VERSION_ATTRIBUTE]: SCHEMA_VERSION, [CLIENT_MIN_VERSION]: FEATURE_LEVEL }),
     ...texts({ [UPDATED_AT]: instantText(by.nowMs), [UPDATED_BY]: `${OURS}${by.version}` }),
-    // As the original says it of a table without its Lambda functions: there are none that could misread anything.
+    // The original's value for a table without Lambda functions, where none could misread anything.
     [LAMBDA_VERSION]: { S: FEATURE_LEVEL },
   };
 }
 
 /**
- * Notes that the functions of the table's stack have the code of this version. The original reads it as the release whose items
- * they know, and lets them be: its clients replace the code of functions that say less than their own release.
+ * Records that the functions of the table's stack have the code of this version. The original reads it as the release
+ * whose items they know, and does not replace them: its clients replace the code of functions with an older release
+ * than their own.
  */
 export async function writeLambdaVersion(records: Records, version: string): Promise<void> {
   const set = { [LAMBDA_VERSION]: { S: `${FEATURE_LEVEL}${OWN_LABEL}${version}` } };
   await records.transact([updateRecord(versionKey(), { set }, exists)]);
 }
 
-/** Our version of the functions; undefined: they are the original's, or there are none. */
+/** Our version of the functions; undefined if they are the original's, or there are none. */
 export function ownLambdaVersion({ lambdaVersion }: VersionRecord): string | undefined {
   return lambdaVersion?.split(OWN_LABEL)[1];
 }
 
-/** A local label of a version (PEP 440): it counts for nothing when versions are compared. */
+/** A local version label (PEP 440), which comparisons of versions ignore. */
 const OWN_LABEL = "+ts.";
 
-/** Raises what the table demands of the original's clients to `least`, never lowers it. */
-export async function raiseClientMin(records: Records, least: string): Promise<void> {
-  for (let attempt = 0; ; attempt++) {
-    failAfterMaxConflicts(attempt, "The version record");
-    const item = await records.get(versionKey());
-    const stored = item?.[CLIENT_MIN_VERSION];
-    if (stored?.S !== undefined && compareVersions(stored.S, least) >= 0) return;
+/** Raises the client version that the table demands; never lowers it. */
+export function raiseClientMin(records: Records, least: string): Promise<void> {
+  return change(records, "The version record", async () => {
+    const stored = (await records.get(versionKey()))?.[CLIENT_MIN_VERSION];
+    if (stored?.S !== undefined && compareVersions(stored.S, least) >= 0) return { reply: undefined };
     const set = { [CLIENT_MIN_VERSION]: { S: least } };
-    const reply = await records.transact([updateRecord(versionKey(), { set }, isStill(CLIENT_MIN_VERSION, stored))]);
-    if (reply.kind === "applied") return;
-  }
+    const raised = updateRecord(versionKey(), { set }, isStill(CLIENT_MIN_VERSION, stored));
+    return { reply: undefined, writes: [raised] };
+  });
 }
 
-/** Before the first limit beyond rates is written: clients that would take it for a plain one refuse the table from then on. */
+/** Called before the first limit beyond rates is written: clients that would misread it refuse the table from then on. */
 export function demandBeyondRates(records: Records): Promise<void> {
   return raiseClientMin(records, BEYOND_RATES);
 }
 
-/** Throws unless the table is one that we can work on, in the way that was asked for. */
+/** Called before the first override is written. */
+export function demandOverrides(records: Records): Promise<void> {
+  return raiseClientMin(records, OVERRIDES);
+}
+
+/** Throws unless this library can use the table in the requested way. */
 export function checkVersion(
   record: VersionRecord | undefined,
   table: { readonly name: string; readonly shared: boolean },
@@ -148,15 +160,15 @@ export function checkVersion(
       `The table "${name}" was taken over from the Python zae-limiter, whose clients are locked out; open it without \`sharedTable\`.`,
     );
   }
-  const hasBeyondRates = record.clientMinVersion === BEYOND_RATES;
-  if (hasBeyondRates && shared) {
+  const isOurs = record.clientMinVersion === BEYOND_RATES || record.clientMinVersion === OVERRIDES;
+  if (isOurs && shared) {
     throw new VersionError(
       "client_version",
       `The table "${name}" has limits that the Python zae-limiter cannot read, and its clients are kept out; open it without \`sharedTable\`.`,
     );
   }
   const isKeptOut = record.takenOver !== undefined && record.takenOver === record.clientMinVersion;
-  if (!isKeptOut && !hasBeyondRates && compareVersions(record.clientMinVersion, FEATURE_LEVEL) > 0) {
+  if (!isKeptOut && !isOurs && compareVersions(record.clientMinVersion, FEATURE_LEVEL) > 0) {
     throw new VersionError(
       "client_version",
       `The table "${name}" needs clients with the features of release ${record.clientMinVersion} of the original, ` +
@@ -172,7 +184,7 @@ export function checkVersion(
   );
 }
 
-/** The table's schema beside ours: the first two numbers must be the same. */
+/** Compares the table's schema with ours by the first two numbers. */
 export function schemaOf({ schemaVersion, isOld }: VersionRecord): "same" | "older" | "newer" {
   if (isOld === true) return "older";
   const [major, minor] = partsOf(schemaVersion) ?? NOTHING;
@@ -181,7 +193,7 @@ export function schemaOf({ schemaVersion, isOld }: VersionRecord): "same" | "old
   return compareVersions(schemaVersion, SCHEMA_VERSION) < 0 ? "older" : "newer";
 }
 
-/** Below 0, 0 or above 0. A pre-release counts as its release; what cannot be read is below everything. */
+/** Negative, 0 or positive. A pre-release counts as its release; an unreadable version is below all others. */
 export function compareVersions(a: string, b: string): number {
   const [one, other] = [partsOf(a) ?? NOTHING, partsOf(b) ?? NOTHING];
   for (const [i, part] of one.entries()) if (part !== other[i]) return part - (other[i] ?? 0);
@@ -197,15 +209,14 @@ function partsOf(version: string): readonly [number, number, number] | undefined
 
 function recordOf(item: Attributes): VersionRecord {
   const migrating = item[MIGRATING]?.M;
-  const takenOver = item[TAKEN_OVER]?.S;
   return {
     schemaVersion: item[SCHEMA_VERSION_ATTRIBUTE]?.S ?? "",
     clientMinVersion: item[CLIENT_MIN_VERSION]?.S ?? "0.0.0",
     lambdaVersion: item[LAMBDA_VERSION]?.S,
     updatedBy: item[UPDATED_BY]?.S,
-    ...(migrating === undefined
-      ? {}
-      : { migrating: { from: migrating.from?.S ?? "?", phase: migrating.phase?.S ?? "?" } }),
-    ...(takenOver === undefined ? {} : { takenOver }),
+    ...given({
+      migrating: migrating && { from: migrating.from?.S ?? "?", phase: migrating.phase?.S ?? "?" },
+      takenOver: item[TAKEN_OVER]?.S,
+    }),
   };
 }

@@ -5,7 +5,7 @@ import { MEMORY_RETENTION } from "../../domain/config/retention.ts";
 import { Limit } from "../../domain/limits/limit.ts";
 import { limitSet } from "../../domain/limits/limit-set.ts";
 import { createCalendar } from "../system/calendar.ts";
-import { systemTurns } from "../system/turns.ts";
+import { systemTurns } from "../system/clock.ts";
 import { openMemory } from "./store.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);

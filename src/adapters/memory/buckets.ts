@@ -1,54 +1,55 @@
 import { type BucketKey, bucketKey } from "../../domain/bucket/bucket-key.ts";
-import { resetLimits, type ToppedUp, toppedUp } from "../../domain/bucket/bucket-operations.ts";
 import type { BucketState } from "../../domain/bucket/bucket-state.ts";
 import { ThresholdListeners } from "../../domain/bucket/mark-keeper.ts";
-import type { Amount } from "../../domain/charge/amounts.ts";
-import { operated } from "../../domain/lease/stored-amounts.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
+import type { Amount, CountedAmount } from "../../domain/charge/amounts.ts";
+import { operated } from "../../domain/lease/idempotency.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
 import type { Crossed } from "../../domain/limits/thresholds.ts";
 import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type {
-  Answer,
   BucketOwner,
   BucketStore,
   CallContext,
   Claim,
   CreditContext,
   Held,
+  InPlaceTakes,
   MaybePromise,
   Operation,
   OperationReply,
+  PlacedBucket,
+  Refunded,
   RenewReply,
   TakeContext,
-  TakenAnswer,
+  TakenInPlace,
   TakeReply,
   WriteReply,
 } from "../../ports/bucket-store.ts";
-import type { InPlaceTakes, PlacedBucket, TakenInPlace } from "../../ports/in-place-takes.ts";
 import {
-  atWrite,
-  countedOfTake,
-  countedOfTime,
-  type Decided,
-  decided,
-  earlierOnSame,
-  met,
-  type Planner,
+  CurrentLimits,
+  OPERATIONS_KEPT_MS,
   type RuleContext,
-  standing,
-  standingOfLease,
-  taken,
-  takenAnswer,
-  toldBy,
+  usageOfEnded,
+  withStoredLimits,
 } from "../../stored/bucket-rules.ts";
-import { CurrentLimits } from "../../stored/current-limits.ts";
-import { mayForget, OPERATIONS_KEPT_MS } from "../../stored/keeping.ts";
-import { BucketDraft, type DraftedBuckets } from "./bucket-draft.ts";
+import {
+  credit,
+  debit,
+  type OperatedRow,
+  type RowChange,
+  type Rows,
+  refund,
+  renew,
+  reset,
+  takeAll,
+  takeOne,
+  topUp,
+} from "../../stored/row-buckets.ts";
 import { levelIn } from "./config.ts";
 import { type BucketCell, dataOf, type MemoryData, type NamespaceData, requireActive } from "./data.ts";
 import { UsageCounter } from "./hour-usage.ts";
-import { LeaseRecords } from "./lease-records.ts";
-import { sameText } from "./list-orders.ts";
+import { MemoryLeases } from "./leases.ts";
+import { pageInOrder, sameText } from "./ordered-pages.ts";
 import { GivenBackInPlace, isOwnable, mayBeOwned, OwnedState } from "./owned-state.ts";
 import { MemorySweep } from "./sweep.ts";
 
@@ -59,85 +60,34 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   readonly #data: NamespaceData;
   readonly #calendar: Calendar;
   readonly #sweep: MemorySweep;
-  /** Undefined where no usage is kept. */
+  /** Absent if no usage is kept. */
   readonly #usage: UsageCounter | undefined;
-  readonly #drafted: DraftedBuckets;
-  readonly #leases: LeaseRecords;
   readonly #thresholds = new ThresholdListeners();
   readonly #current: CurrentLimits;
+  readonly leases: MemoryLeases;
 
   constructor(all: MemoryData, namespaceId: string, calendar: Calendar) {
     this.#all = all;
-    this.#leases = new LeaseRecords(all, namespaceId);
     this.#namespaceId = namespaceId;
     this.#data = dataOf(all, namespaceId);
     this.#calendar = calendar;
     this.#current = new CurrentLimits((entityId, resource) => levelIn(all, namespaceId, entityId, resource));
     const { usageKeepMs } = all.retention;
     this.#usage = usageKeepMs === undefined ? undefined : new UsageCounter(this.#data.countedHours);
-    this.#sweep = new MemorySweep(this.#data, usageKeepMs, this.#countTime, (cell, nowMs) =>
-      this.#mayForget(cell, nowMs),
-    );
-    this.#drafted = {
-      usage: this.#usage,
-      find: (key) => this.#data.buckets.get(key.id),
-      cellOf: (key) => this.#cell(key),
-      contextAt: (nowMs) => this.#at(nowMs),
-      thresholds: this.#thresholds,
-    };
+    this.leases = new MemoryLeases(all, namespaceId, (nowMs) => this.#rowsAt(nowMs));
+    this.#sweep = new MemorySweep(this.#data, usageKeepMs, (nowMs) => this.#rowsAt(nowMs));
   }
 
   take(claims: readonly Claim[], context: TakeContext): TakeReply {
     return this.takeSync(claims, context);
   }
 
-  takeSync(claims: readonly Claim[], context: TakeContext): TakeReply {
-    if (context.generation !== undefined && context.generation !== this.#all.generation) return "stale";
-    const { nowMs, lease } = context;
+  takeSync(claims: readonly Claim[], { generation, limitsOf, nowMs, lease }: TakeContext): TakeReply {
+    if (generation !== undefined && generation !== this.#all.generation) return "stale";
     this.#sweep.run(nowMs);
-    const by = context.generation === undefined ? "lease" : "plan";
-    if (lease === undefined) return this.takeAll(claims, by, nowMs, undefined);
-    this.#leases.requireOurs(lease.key);
-    return this.takeAll(claims, by, nowMs, (taken) => this.#leases.create(lease.writeOf(taken), nowMs));
-  }
-
-  /**
-   * All claims or none. `write` is called with what is taken before it is: when it throws, nothing is. Those of a lease go by its
-   * limits, which may have been changed since: the change counts from this write on at the earliest.
-   */
-  takeAll(
-    claims: readonly Claim[],
-    by: Planner,
-    nowMs: number,
-    write: ((taken: readonly TakenAnswer[]) => void) | undefined,
-  ): readonly Answer[] {
-    const context = this.#at(nowMs);
-    if (claims.length === 1 && write === undefined && by === "plan")
-      return [this.#takeOne(claims[0] as Claim, context)];
-    const before = claims.map((claim) => standing(this.#stateOf(claim), claim, context));
-    const after: (BucketState | undefined)[] = [];
-    const met: BucketState[] = [];
-    const dues: Decided[] = [];
-    for (let i = 0; i < claims.length; i++) {
-      const claim = claims[i] as Claim;
-      const earlier = earlierOnSame(claims, i);
-      const state = earlier < 0 ? (before[i] as BucketState) : standing(after[earlier] ?? met[earlier], claim, context);
-      const written = by === "plan" ? state : atWrite(state, context);
-      const due = decided(written, claim, nowMs);
-      met.push(written);
-      dues.push(due);
-      after.push(taken(written, due, nowMs));
-    }
-    if (after.includes(undefined)) {
-      return claims.map((claim, i) => this.#refuse(claim, before[i] as BucketState, after[i] !== undefined, nowMs));
-    }
-    const answers = dues.map((claim, i) => takenAnswer(after[i] as BucketState, claim, context));
-    write?.(answers);
-    for (const [i, claim] of dues.entries()) this.#store(claim, after[i] as BucketState, nowMs);
-    for (const [i, claim] of dues.entries()) {
-      this.#tell(claim, met[i] as BucketState, after[i] as BucketState, context);
-    }
-    return answers;
+    const limitsFrom = generation === undefined ? "lease" : (limitsOf ?? "config");
+    const rows = this.#rowsAt(nowMs);
+    return lease === undefined ? takeAll(rows, claims, limitsFrom) : this.leases.take(rows, claims, limitsFrom, lease);
   }
 
   takeOne(
@@ -159,19 +109,11 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
       }
     }
     const { bucket, set, origin } = of;
-    const claim = { bucket, set, origin, take, bypass: false };
-    const context = this.#at(nowMs);
-    const before = standing(this.#stateOf(claim), claim, context);
-    const due = decided(before, claim, nowMs);
-    const after = taken(before, due, nowMs);
-    return after === undefined ? undefined : this.#taken(due, before, after, context);
+    return takeOne(this.#rowsAt(nowMs), { bucket, set, origin, take, bypass: false }, "config");
   }
 
   debit(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
-    const draft = this.draftAt(nowMs);
-    const reply = draft.debit(held, amounts);
-    draft.commit();
-    return reply;
+    return debit(this.#rowsAt(nowMs), held, amounts);
   }
 
   credit(held: Held, amounts: readonly Amount[], context: CreditContext): WriteReply {
@@ -179,22 +121,15 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
       const reply = this.#slotsBack(held, amounts, context.nowMs);
       if (reply !== undefined) return reply;
     }
-    const draft = this.draftAt(context.nowMs);
-    const reply = draft.credit(held, amounts, context);
-    draft.commit();
-    return reply;
+    return credit(this.#rowsAt(context.nowMs), held, amounts, context);
+  }
+
+  refund(of: Refunded, amounts: readonly Amount[], { nowMs }: CallContext): WriteReply {
+    return refund(this.#rowsAt(nowMs), of, amounts);
   }
 
   renew(held: Held, amounts: readonly Amount[], { nowMs }: CallContext): RenewReply {
-    const draft = this.draftAt(nowMs);
-    const reply = draft.renew(held, amounts);
-    draft.commit();
-    return reply;
-  }
-
-  /** Debits and credits that are made together. */
-  draftAt(nowMs: number): BucketDraft {
-    return new BucketDraft(this.#drafted, nowMs);
+    return renew(this.#rowsAt(nowMs), held, amounts);
   }
 
   watchThresholds(listener: (crossed: Crossed) => void): () => void {
@@ -202,15 +137,11 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
   }
 
   topUp(operation: Operation, amounts: readonly Amount[]): OperationReply {
-    return this.#operate(operation, (state) => toppedUp(state, amounts, operation.nowMs, this.#calendar));
+    return this.#operate(operation, (rows) => topUp(rows, operation, amounts));
   }
 
   reset(operation: Operation, limits: readonly string[] | undefined): OperationReply {
-    return this.#operate(operation, (state) => ({
-      kind: "toppedUp",
-      state: resetLimits(state, limits, operation.nowMs, this.#calendar),
-      gained: [],
-    }));
+    return this.#operate(operation, (rows) => reset(rows, operation, limits));
   }
 
   read(keys: readonly BucketKey[]): readonly (BucketState | undefined)[] {
@@ -219,7 +150,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
 
   // A line break comes before every character of a name: so ids of buckets sort by entity id, then by resource.
   listKeys({ entityId: wanted }: BucketOwner, page: PageRequest): MaybePromise<Page<BucketKey>> {
-    const { buckets, orders } = this.#data;
+    const { buckets } = this.#data;
     const from = wanted === undefined ? "" : `${wanted}\n`;
     const itemOf = (id: string) => {
       const cell = buckets.get(id);
@@ -227,11 +158,11 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
       return seenState(cell) === undefined ? undefined : cell?.key;
     };
     const keysAfter = (id: string, max: number) => buckets.keysAfter(id, max);
-    return orders.pageInOrder({ keysAfter, from, itemOf, textOf: sameText, keyOf: sameText }, page);
+    return pageInOrder(this.#all.turns, { keysAfter, from, itemOf, textOf: sameText, keyOf: sameText }, page);
   }
 
   listByResource(resource: string, page: PageRequest): MaybePromise<Page<{ key: BucketKey; state: BucketState }>> {
-    const { buckets, orders } = this.#data;
+    const { buckets } = this.#data;
     const itemOf = (id: string) => {
       const cell = buckets.get(id);
       if (cell?.key.resource !== resource) return undefined;
@@ -241,10 +172,10 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     const keysAfter = (id: string, max: number) => buckets.keysAfter(id, max);
     const textOf = (id: string) => id.slice(0, id.indexOf("\n"));
     const keyOf = (entityId: string) => bucketKey(entityId, resource).id;
-    return orders.pageInOrder({ keysAfter, from: "", itemOf, textOf, keyOf }, page);
+    return pageInOrder(this.#all.turns, { keysAfter, from: "", itemOf, textOf, keyOf }, page);
   }
 
-  #operate(operation: Operation, change: (state: BucketState) => ToppedUp): OperationReply {
+  #operate(operation: Operation, work: (rows: CellRows) => OperatedRow): OperationReply {
     const { bucket, nowMs, idempotencyKey, event } = operation;
     requireActive(this.#all, this.#namespaceId);
     const { operations } = this.#data;
@@ -256,16 +187,12 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     }
     const done = operations.get(id);
     if (done !== undefined) return { kind: "done", repeated: true, ...operated(done.amounts, done.asks) };
-    const cell = this.#cell(bucket);
-    const context = this.#at(nowMs);
-    const changed = change(atWrite(standingOfLease(cell.state, operation, context), context));
-    if (changed.kind === "tooLarge") return changed;
-    const { state, gained } = changed;
-    this.#countTime(cell, state, nowMs);
-    cell.state = state;
-    operations.set(id, { entityId: bucket.entityId, atMs: nowMs, amounts: gained, asks: operation.asks });
+    const reply = work(this.#rowsAt(nowMs));
+    if (reply.kind === "tooLarge") return reply;
+    const { amounts } = reply;
+    operations.set(id, { entityId: bucket.entityId, atMs: nowMs, amounts, asks: operation.asks });
     this.#all.records.log(this.#namespaceId, event);
-    return { kind: "done", repeated: false, amounts: gained };
+    return { kind: "done", repeated: false, amounts };
   }
 
   /** The cell of a bucket, which is not looked up again while it must still be there: of many ids, that is half of a take. */
@@ -279,70 +206,11 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     return cell;
   }
 
-  #takeOne(claim: Claim, context: RuleContext): Answer {
-    const before = standing(this.#stateOf(claim), claim, context);
-    const due = decided(before, claim, context.nowMs);
-    const after = taken(before, due, context.nowMs);
-    if (after === undefined) return this.#refuse(claim, before, false, context.nowMs);
-    return this.#taken(due, before, after, context);
-  }
-
-  #taken(claim: Decided, before: BucketState, state: BucketState, context: RuleContext): TakenAnswer {
-    this.#store(claim, state, context.nowMs);
-    this.#tell(claim, before, state, context);
-    return takenAnswer(state, claim, context);
-  }
-
-  #tell(claim: Claim, before: BucketState, after: BucketState, context: RuleContext): void {
-    if (!after.plain) this.#thresholds.tell(toldBy({ before, after, amounts: claim.take }, claim, context));
-  }
-
-  #store(claim: Decided, state: BucketState, nowMs: number): void {
-    const cell = this.#cell(claim.bucket);
-    this.#countTime(cell, state, nowMs);
-    cell.state = state;
-    if (this.#usage === undefined) return;
-    this.#usage.count(cell, countedOfTake(state, claim, nowMs), 1, nowMs).requests++;
-  }
-
-  /** Counts holds that ended by themselves before the next state of a cell. */
-  readonly #countTime = (cell: BucketCell, next: Pick<BucketState, "epochMs">, nowMs: number): void => {
-    if (this.#usage === undefined || cell.state === undefined || cell.state.plain) return;
-    const times = countedOfTime(cell.state, next);
-    if (times.length > 0) this.#usage.count(cell, times, 1, nowMs);
-  };
-
-  /** A bucket that has not met a change goes by it first: it may not be full by that. */
-  #mayForget({ state, key }: BucketCell, nowMs: number): boolean {
-    if (state === undefined || !mayForget(state, nowMs, this.#calendar)) return false;
-    return mayForget(met(state, key, this.#at(nowMs)), nowMs, this.#calendar);
-  }
-
-  // A bucket that was never taken from gets no cell by being asked for too much: nobody may fill the memory that way.
-  #refuse({ bucket }: Claim, state: BucketState, isFitting: boolean, nowMs: number): Answer {
-    const cell = this.#data.buckets.get(bucket.id);
-    // Changed limits count from the moment they reach the bucket, granted or refused.
-    if (cell?.state !== undefined) {
-      this.#countTime(cell, state, nowMs);
-      cell.state = state;
-    }
-    return { kind: isFitting ? "skipped" : "short", state };
-  }
-
-  /** The state that a claim goes by, which may be handed out. */
-  #stateOf({ bucket }: Claim): BucketState | undefined {
-    return seenState(this.#data.buckets.get(bucket.id));
-  }
-
-  #at(nowMs: number): RuleContext {
-    return { nowMs, calendar: this.#calendar, generation: this.#all.generation, current: this.#current };
-  }
-
   /** Gives back slots that were used, in place; undefined where that needs more: nothing has changed then. */
   #slotsBack(held: Held, amounts: readonly Amount[], nowMs: number): WriteReply | undefined {
     const cell = this.#found(held);
     if (cell?.state === undefined || nowMs >= cell.state.validUntilMs) return undefined;
-    if (met(cell.state, held.bucket, this.#at(nowMs)) !== cell.state) return undefined;
+    if (withStoredLimits(cell.state, held.bucket, this.#rowsAt(nowMs).context) !== cell.state) return undefined;
     const owned = cell.owned ?? this.#ownedOf(cell, cell.state);
     const times = owned?.giveBack(amounts, held.ticket, nowMs);
     if (owned === undefined || times === undefined) return undefined;
@@ -350,7 +218,7 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     return new GivenBackInPlace(owned);
   }
 
-  /** Undefined where calls on the state change more than can be written in place. */
+  /** Answers undefined if calls on the state change more than can be written in place. */
   #ownedOf(cell: BucketCell, state: BucketState): OwnedState | undefined {
     if (!mayBeOwned(state)) return undefined;
     const owned = new OwnedState(cell, state, this.#calendar);
@@ -360,6 +228,74 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
     return owned;
   }
 
+  #rowsAt(nowMs: number): CellRows {
+    const { generation } = this.#all;
+    const context = {
+      nowMs,
+      calendar: this.#calendar,
+      generation,
+      current: this.#current,
+      countsUsage: this.#usage !== undefined,
+    };
+    return new CellRows(context, this.#data, this.#usage, this.#thresholds);
+  }
+}
+
+/** The cells of one call. A cell that it puts to is the latest state at once. */
+class CellRows implements Rows<BucketKey> {
+  readonly context: RuleContext;
+  readonly #data: NamespaceData;
+  readonly #usage: UsageCounter | undefined;
+  readonly #thresholds: ThresholdListeners;
+
+  constructor(
+    context: RuleContext,
+    data: NamespaceData,
+    usage: UsageCounter | undefined,
+    thresholds: ThresholdListeners,
+  ) {
+    this.context = context;
+    this.#data = data;
+    this.#usage = usage;
+    this.#thresholds = thresholds;
+  }
+
+  place({ bucket }: Pick<Claim, "bucket">): BucketKey {
+    return bucket;
+  }
+
+  state({ id }: BucketKey): BucketState | undefined {
+    return seenState(this.#data.buckets.get(id));
+  }
+
+  put(key: BucketKey, standing: BucketState, change?: RowChange): void {
+    const cell = this.#cell(key);
+    this.countEnded(cell, standing);
+    cell.state = change?.state ?? standing;
+    if (change !== undefined) this.#count(cell, change);
+  }
+
+  countForgotten({ id }: BucketKey, amounts: readonly CountedAmount[]): void {
+    const cell = this.#data.buckets.get(id);
+    if (cell !== undefined) this.#count(cell, { amounts, sign: -1, requests: 0 });
+  }
+
+  tell(crossed: readonly Crossed[]): void {
+    this.#thresholds.tell(crossed);
+  }
+
+  /** Counts holds that ended by themselves before the next state of a cell. */
+  countEnded(cell: BucketCell, next: Pick<BucketState, "epochMs">): void {
+    if (this.#usage === undefined || cell.state === undefined || cell.state.plain) return;
+    this.#count(cell, { amounts: usageOfEnded(cell.state, next), sign: 1, requests: 0 });
+  }
+
+  #count(cell: BucketCell, { amounts, sign, requests }: Omit<RowChange, "state">): void {
+    // Nothing makes no entry in the usage of an hour.
+    if (this.#usage === undefined || (requests === 0 && amounts.every(({ milli }) => milli === 0))) return;
+    this.#usage.count(cell, amounts, sign, this.context.nowMs).requests += requests;
+  }
+
   /** The cell of a bucket, for a call that may hand its state out. */
   #cell(key: BucketKey): BucketCell {
     const cell = this.#data.buckets.get(key.id);
@@ -367,20 +303,13 @@ export class MemoryBuckets implements BucketStore, InPlaceTakes {
       cell.owned = undefined;
       return cell;
     }
-    const made: BucketCell = {
-      key,
-      state: undefined,
-      owned: undefined,
-      hours: undefined,
-      last: undefined,
-      foundAt: -1,
-    };
+    const made = { key, state: undefined, owned: undefined, hours: undefined, last: undefined, foundAt: -1 };
     this.#data.buckets.set(key.id, made);
     return made;
   }
 }
 
-/** The state of a cell, for somebody outside: from now on it stays as it is. */
+/** The state of a cell, for callers outside: from now on it stays as it is. */
 function seenState(cell: BucketCell | undefined): BucketState | undefined {
   if (cell !== undefined) cell.owned = undefined;
   return cell?.state;

@@ -1,29 +1,60 @@
 import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { BucketState } from "../../domain/bucket/bucket-state.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
+import type { RefusalKey } from "../../domain/charge/refusal-count.ts";
 import { type Namespace, namespaceNotActive } from "../../domain/config/namespace.ts";
 import type { Retention } from "../../domain/config/retention.ts";
 import { LimiterError } from "../../domain/names/errors.ts";
 import type { Turns } from "../../ports/system.ts";
-import { namespacePut } from "../../records/bodies.ts";
-import { namespaceKey, REGISTRY } from "../../records/keys.ts";
+import type { CallerRow } from "../../ports/usage-store.ts";
+import { namespaceKey, namespacePut, REGISTRY } from "../../records/bodies.ts";
 import { DEFAULT } from "../../records/namespaces.ts";
-import { type Counted, CountedHours } from "./hour-usage.ts";
-import { emptyLeases, type LeaseIndex } from "./lease-index.ts";
-import { TurningOrders } from "./list-orders.ts";
+import type { Counted, CountedHours } from "./hour-usage.ts";
 import { OrderedMap } from "./ordered-map.ts";
 import type { OwnedState } from "./owned-state.ts";
 import { MemoryRecords } from "./records.ts";
-import { emptyRefusals, type RefusalIndex } from "./refusal-index.ts";
+
+/** The count of one row of one process in an hour under one key. */
+export interface RefusalEntry {
+  readonly rowId: string;
+  count: number;
+}
+
+/** All that was counted in an hour under one key. */
+export interface RefusalCell {
+  readonly key: RefusalKey;
+  readonly entries: RefusalEntry[];
+}
+
+/** The refusals of a namespace in memory. */
+export interface RefusalIndex {
+  /** In each hour by the text of the key. */
+  readonly byHour: Map<number, OrderedMap<RefusalCell>>;
+  entryCount: number;
+  /** When old ones were last looked for. */
+  sweptAtMs: number;
+}
+
+/** Usage of callers in memory that no bucket counts. */
+export interface CallerIndex {
+  /** In each hour by entity and resource, the rows of processes by their ids. */
+  readonly byHour: Map<
+    number,
+    OrderedMap<Map<string, { readonly version: number; readonly counts: CallerRow["counts"] }>>
+  >;
+  rowCount: number;
+  /** When old ones were last looked for. */
+  sweptAtMs: number;
+}
 
 /** A bucket's place in memory: its state is replaced with every write, its usage counted beside it. */
 export interface BucketCell extends Counted {
   readonly key: BucketKey;
   /** Undefined when nothing was taken from it, or so long ago that it is full. */
   state: BucketState | undefined;
-  /** The same state, while nobody outside the cell has seen it. */
+  /** The state as one that takes write in place, while nobody outside the cell has seen it. */
   owned: OwnedState | undefined;
-  /** How often cells had been removed when this one was last looked up. */
+  /** The number of removals when this cell was last looked up. */
   foundAt: number;
 }
 
@@ -34,16 +65,14 @@ interface DoneOperation {
   readonly asks: string | undefined;
 }
 
-/** What a namespace has beside its records. */
+/** The data of a namespace beside its records. */
 export interface NamespaceData {
   readonly buckets: OrderedMap<BucketCell>;
   readonly countedHours: CountedHours;
   /** Purchases and resets of the last days, by bucket and key. */
   readonly operations: Map<string, DoneOperation>;
-  readonly leases: LeaseIndex;
   readonly refusals: RefusalIndex;
-  /** Of lists whose pages are being asked for. */
-  readonly orders: TurningOrders;
+  readonly callers: CallerIndex;
 }
 
 /** Everything a memory store holds. `generation` grows with each change of configuration, entities or namespaces. */
@@ -66,8 +95,6 @@ export function newMemoryData(retention: Retention, turns: Turns): MemoryData {
     bump: () => {
       data.generation++;
     },
-    hasDueLease: (namespaceId: string, untilMs: number) =>
-      (byNamespace.get(namespaceId)?.leases.due.upTo(untilMs, 1) ?? []).length > 0,
     dropEntity: (namespaceId: string, entityId: string) => dropEntity(dataOf(data, namespaceId), entityId),
     dropSome: (namespaceId: string) => dropAll(data, namespaceId),
   };
@@ -90,11 +117,10 @@ export function dataOf(data: MemoryData, namespaceId: string): NamespaceData {
   if (found === undefined) {
     found = {
       buckets: new OrderedMap(),
-      countedHours: new CountedHours(),
+      countedHours: new Map(),
       operations: new Map(),
-      leases: emptyLeases(),
-      refusals: emptyRefusals(),
-      orders: new TurningOrders(data.turns),
+      refusals: { byHour: new Map(), entryCount: 0, sweptAtMs: Number.NEGATIVE_INFINITY },
+      callers: { byHour: new Map(), rowCount: 0, sweptAtMs: Number.NEGATIVE_INFINITY },
     };
     data.byNamespace.set(namespaceId, found);
   }
@@ -112,28 +138,35 @@ export function requireActive(all: MemoryData, namespaceId: string): void {
   if (found?.status !== "active") throw namespaceNotActive(namespaceId);
 }
 
-function dropEntity({ buckets, operations, refusals }: NamespaceData, id: string): void {
+function dropEntity({ buckets, operations, refusals, callers }: NamespaceData, id: string): void {
+  for (const cells of callers.byHour.values()) {
+    for (const [text, rows] of cells) {
+      if (!text.startsWith(`${id}\n`)) continue;
+      callers.rowCount -= rows.size;
+      cells.delete(text);
+    }
+  }
   for (const [key, { entityId }] of operations) if (entityId === id) operations.delete(key);
   for (const { key } of buckets.values()) if (key.entityId === id) buckets.delete(key.id);
-  for (const [text, { key, entries }] of refusals.cells) {
-    if (key.entityId !== id) continue;
-    refusals.entryCount -= entries.length;
-    refusals.cells.delete(text);
+  for (const cells of refusals.byHour.values()) {
+    for (const [text, { key, entries }] of cells) {
+      if (key.entityId !== id) continue;
+      refusals.entryCount -= entries.length;
+      cells.delete(text);
+    }
   }
 }
 
 function dropAll({ byNamespace }: MemoryData, namespaceId: string): number {
   const data = byNamespace.get(namespaceId);
   if (data === undefined) return 0;
-  const { buckets, operations, leases, refusals, orders } = data;
+  const { buckets, operations, refusals, callers, countedHours } = data;
   let hours = 0;
   for (const cell of buckets.values()) hours += cell.hours?.length ?? 0;
-  const maps = [buckets, operations, leases.records, leases.keys];
-  const rows = maps.reduce((sum, { size }) => sum + size, hours + refusals.entryCount);
-  for (const map of maps) map.clear();
-  refusals.cells.clear();
+  const rows = buckets.size + operations.size + hours + refusals.entryCount + callers.rowCount;
+  for (const map of [buckets, operations, refusals.byHour, callers.byHour, countedHours]) map.clear();
   refusals.entryCount = 0;
-  orders.clear();
+  callers.rowCount = 0;
   byNamespace.delete(namespaceId);
   return rows;
 }

@@ -1,9 +1,9 @@
-import { tokensOfCount } from "../../bucket/count.ts";
+import { tokensOfCount } from "../../bucket/integers.ts";
 import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { CountedAmount } from "../../domain/charge/amounts.ts";
 import { HOUR_MS, hourOf } from "../../domain/charge/usage.ts";
-import { lastHourOverMs } from "../../stored/keeping.ts";
-import { compareTexts, OrderedTexts } from "./sorted-texts.ts";
+import { lastHourOverMs } from "../../stored/bucket-rules.ts";
+import { OrderedTexts } from "./ordered-map.ts";
 
 /** Net tokens of one bucket in one hour. */
 export interface HourUsage {
@@ -14,7 +14,7 @@ export interface HourUsage {
   requests: number;
 }
 
-/** What a cell has of usage. */
+/** The usage of a cell. */
 export interface Counted {
   readonly key: BucketKey;
   /** In the order in which the hours were first counted in; undefined while there are none. */
@@ -23,38 +23,8 @@ export interface Counted {
   last: HourUsage | undefined;
 }
 
-/**
- * The ids of the buckets that were counted in each hour, in order, for lists. Buckets that are gone stay in it until the hour is
- * dropped.
- */
-export class CountedHours {
-  readonly #byHour = new Map<number, OrderedTexts>();
-
-  add(hourMs: number, id: string): void {
-    let ids = this.#byHour.get(hourMs);
-    if (ids === undefined) {
-      ids = new OrderedTexts();
-      this.#byHour.set(hourMs, ids);
-    }
-    ids.add(id);
-  }
-
-  /** The oldest first. */
-  hours(): readonly number[] {
-    return [...this.#byHour.keys()].sort((a, b) => a - b);
-  }
-
-  /** Up to so many ids after this one of all these hours together, in order, each once. */
-  idsAfter(hours: readonly number[], id: string, max: number): readonly string[] {
-    const found = hours.map((hourMs) => this.#byHour.get(hourMs)?.after(id, max) ?? []);
-    return found.length === 1 ? (found[0] ?? []) : [...new Set(found.flat())].sort(compareTexts).slice(0, max);
-  }
-
-  /** Drops the hours that ended more than `keepMs` ago. */
-  drop(keepMs: number, nowMs: number): void {
-    for (const hourMs of this.#byHour.keys()) if (isOver(hourMs, keepMs, nowMs)) this.#byHour.delete(hourMs);
-  }
-}
+/** The ids of the buckets that were counted in each hour. Buckets that are gone stay in it until the hour is dropped. */
+export type CountedHours = Map<number, OrderedTexts>;
 
 /** Counts usage beside buckets, in as few bytes as ids that come once need. */
 export class UsageCounter {
@@ -66,7 +36,7 @@ export class UsageCounter {
     this.#hours = hours;
   }
 
-  /** Of amounts taken (`sign` 1) or given back (-1). */
+  /** Counts amounts taken (`sign` 1) or given back (-1). */
   count(cell: Counted, amounts: readonly CountedAmount[], sign: 1 | -1, nowMs: number): HourUsage {
     const hour = this.#hourAt(cell, amounts, nowMs);
     for (let a = 0; a < amounts.length; a++) {
@@ -95,7 +65,9 @@ export class UsageCounter {
       hour = { hourMs, names, tokens: names.map(() => 0), requests: 0 };
       if (cell.hours === undefined) cell.hours = [hour];
       else cell.hours.push(hour);
-      this.#hours.add(hourMs, cell.key.id);
+      const ids = this.#hours.get(hourMs) ?? new OrderedTexts();
+      ids.add(cell.key.id);
+      this.#hours.set(hourMs, ids);
     }
     cell.last = hour;
     return hour;
@@ -125,6 +97,11 @@ export class UsageCounter {
 }
 
 /** Drops the hours that ended more than `keepMs` ago. */
+export function dropCountedHours(hours: CountedHours, keepMs: number, nowMs: number): void {
+  for (const hourMs of hours.keys()) if (isOver(hourMs, keepMs, nowMs)) hours.delete(hourMs);
+}
+
+/** Drops the hours of one bucket that ended more than `keepMs` ago. */
 export function dropHours(cell: Counted, keepMs: number, nowMs: number): void {
   const { hours } = cell;
   if (hours === undefined) return;

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import { bucketKey } from "../../domain/bucket/bucket-key.ts";
 import { Limit } from "../../domain/limits/limit.ts";
 import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { ScopedStore } from "../../ports/store.ts";
 import { createCalendar } from "../system/calendar.ts";
-import { systemTurns } from "../system/turns.ts";
+import { systemTurns } from "../system/clock.ts";
 import { dataOf, newMemoryData } from "./data.ts";
-import { sameText, TurningOrders, type WalkedList } from "./list-orders.ts";
 import { OrderedMap } from "./ordered-map.ts";
+import { type OrderedList, pageInOrder, sameText } from "./ordered-pages.ts";
 import { memoryOver } from "./store.ts";
 
 const NOON = Date.UTC(2026, 5, 15, 12);
@@ -66,12 +66,12 @@ test("a page of a list of 100,000 looks at no more than it shows, the first as w
   const map = mapOf(shuffled(100_000));
   let looked = 0;
   let turns = 0;
-  const orders = new TurningOrders({
+  const counting = {
     next: async () => {
       turns++;
     },
-  });
-  const list = (isWanted: (key: string) => boolean): WalkedList<string> => ({
+  };
+  const list = (isWanted: (key: string) => boolean): OrderedList<string> => ({
     keysAfter: (key, max) => map.keysAfter(key, max),
     from: "",
     itemOf: (key) => {
@@ -82,14 +82,15 @@ test("a page of a list of 100,000 looks at no more than it shows, the first as w
     keyOf: sameText,
   });
   const all = list(() => true);
-  const first = await orders.pageInOrder(all, { limit: 100 });
+  const first = await pageInOrder(counting, all, { limit: 100 });
   assert.deepEqual([first.items.length, first.items[0], first.cursor, looked], [100, "000000", "000099", 101]);
   looked = 0;
-  const middle = await orders.pageInOrder(all, { limit: 100, cursor: "050000" });
+  const middle = await pageInOrder(counting, all, { limit: 100, cursor: "050000" });
   assert.deepEqual([middle.items[0], middle.cursor, looked, turns], ["050001", "050100", 101, 0]);
   looked = 0;
   // What is passed over is looked at once, and others have their turns meanwhile.
-  const few = await orders.pageInOrder(
+  const few = await pageInOrder(
+    counting,
     list((key) => key.endsWith("9999")),
     { limit: 100 },
   );

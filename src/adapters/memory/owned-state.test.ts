@@ -1,20 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import { bucketKey } from "../../domain/bucket/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../../domain/bucket/bucket-state.ts";
 import type { Ticket } from "../../domain/bucket/give-back.ts";
-import { slotsOf } from "../../domain/bucket/renew-slots.ts";
+import { slotsOf } from "../../domain/bucket/slot-time.ts";
 import type { AuditAction, AuditEvent } from "../../domain/config/audit.ts";
 import type { Entity } from "../../domain/config/entity.ts";
 import { MEMORY_RETENTION } from "../../domain/config/retention.ts";
 import { Limit } from "../../domain/limits/limit.ts";
 import { limitSet } from "../../domain/limits/limit-set.ts";
-import type { BucketStore, Claim, TakenAnswer } from "../../ports/bucket-store.ts";
-import type { InPlaceTakes } from "../../ports/in-place-takes.ts";
-import { atGiveBack, credited, standing, taken, takenAnswer } from "../../stored/bucket-rules.ts";
+import type { BucketStore, Claim, InPlaceTakes, TakenAnswer } from "../../ports/bucket-store.ts";
+import { addCredit, stateFor, stateForGiveBack, subtractClaim, takenAnswer } from "../../stored/bucket-rules.ts";
 import { createCalendar } from "../system/calendar.ts";
-import { systemTurns } from "../system/turns.ts";
+import { systemTurns } from "../system/clock.ts";
 import { openMemory } from "./store.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);
@@ -167,7 +166,7 @@ test("slots that are taken and given back in place are those of the rules, whoev
       let state: BucketState | undefined;
       for (const { afterMs, settles, looks, ...tokens } of steps) {
         nowMs += afterMs;
-        const at = { nowMs, calendar, generation: GENERATION, current: undefined };
+        const at = { nowMs, calendar, generation: GENERATION, current: undefined, countsUsage: false };
         const [lease] = settles === undefined ? [] : open.splice(settles % Math.max(1, open.length), 1);
         if (lease !== undefined && state !== undefined) {
           const { claim, ticket } = lease;
@@ -175,13 +174,13 @@ test("slots that are taken and given back in place are those of the rules, whoev
           const giving = { ...claim, ticket };
           const reply = await buckets.credit(giving, slots, { nowMs, timeoutMs: 1_000, slotsUsed: true });
           assert.equal(reply.kind, "applied");
-          state = credited(atGiveBack(state, claim.bucket, at), giving, slots, nowMs);
+          state = addCredit(stateForGiveBack(state, giving, at), giving, slots, nowMs);
           settled += slots.length;
         }
         const claim = { ...claimOf(given(tokens)), set: held };
         const answer = buckets.takeOne(claim, claim.take, nowMs, undefined);
-        const before = standing(state, claim, at);
-        const after = taken(before, claim, nowMs);
+        const before = stateFor(state, claim, at);
+        const after = subtractClaim(before, claim, nowMs);
         assert.equal(answer !== undefined, after !== undefined);
         if (answer !== undefined && after !== undefined) {
           const { ticket } = takenAnswer(after, claim, at);

@@ -2,17 +2,16 @@ import { takeOrShort } from "../../bucket/take.ts";
 import { type BucketState, holdEndMs, type LimitState } from "../../domain/bucket/bucket-state.ts";
 import { hasSlots, isSlotPin, PLAIN_TICKET, pinOf, type Ticket, ticketOf } from "../../domain/bucket/give-back.ts";
 import { givenBack, type Slice, taken } from "../../domain/bucket/holds.ts";
-import type { SourcedLimits } from "../../domain/bucket/limited-bucket.ts";
 import { timeOf } from "../../domain/bucket/slot-time.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
-import { countName } from "../../domain/charge/usage-counters.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
+import { countName } from "../../domain/charge/usage.ts";
 import { rulesOf } from "../../domain/limits/kinds/table.ts";
 import { isHard } from "../../domain/limits/limit.ts";
-import { knowsMore } from "../../domain/limits/limit-set.ts";
-import type { SharedState, TakenInPlace, TokensLeft } from "../../ports/in-place-takes.ts";
+import { firstEndMs, knowsMore, type SourcedLimits } from "../../domain/limits/limit-set.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
+import type { SharedState, TakenInPlace, TokensLeft } from "../../ports/bucket-store.ts";
 
-/** What a cell needs so that takes can write its state in place. */
+/** The cell of a state that takes can write in place. */
 interface Owner {
   owned: OwnedState | undefined;
 }
@@ -28,7 +27,7 @@ interface OwnedBucket extends Omit<BucketState, "limits" | "validUntilMs" | "ren
   renewAtMs: number;
 }
 
-/** What each amount of a call would leave: nothing is written before all of them fit. */
+/** The levels that the amounts of a call would leave: nothing is written before all of them fit. */
 const leftMilli: number[] = [];
 const leftSlices: (readonly Slice[])[] = [];
 const NONE: readonly Amount[] = Object.freeze([]);
@@ -46,7 +45,7 @@ export class OwnedState implements TakenInPlace, SharedState {
   readonly #state: OwnedBucket;
   readonly #calendar: Calendar;
   readonly #hasSlots: boolean;
-  /** How long slots of each limit were held that were given back last. */
+  /** The times that the slots of each limit were held which were given back last. */
   #times: { readonly limit: string; milli: number }[] | undefined;
 
   /** The state must be as `mayBeOwned` asks. */
@@ -214,7 +213,7 @@ export class GivenBackInPlace {
   }
 }
 
-/** Whether calls on such a state change nothing but tokens and slices: every limit is hard and tells nothing, and drips or has slots. */
+/** True if calls on the state change nothing but tokens and slices: every limit is hard and tells nothing, and drips or has slots. */
 export function mayBeOwned(state: BucketState): boolean {
   if (state.untouched) return false;
   if (state.plain) return true;
@@ -227,10 +226,13 @@ export function mayBeOwned(state: BucketState): boolean {
   return true;
 }
 
-/** Whether nothing else changes when this claim is taken now: no limit to bring, no boundary passed. */
+/** True if nothing else changes when this claim is taken now: no limit to bring, no boundary passed. */
 export function isOwnable(state: BucketState, { set, origin }: SourcedLimits, nowMs: number): boolean {
   if (nowMs >= state.renewAtMs || state.signature !== set.signature) return false;
-  return !knowsMore(origin, state.origin);
+  // A bucket that has no boundary yet at the end of an override gets it by the steps.
+  return (
+    !knowsMore(origin, state.origin) && !(state.validUntilMs > (firstEndMs(origin, nowMs) ?? Number.POSITIVE_INFINITY))
+  );
 }
 
 function slotsLeft(limits: readonly OwnedLimit[]): TokensLeft {

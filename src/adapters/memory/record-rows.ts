@@ -1,6 +1,63 @@
+import type { AuditEvent } from "../../domain/config/audit.ts";
 import type { ListedRecord, RecordColumns, RecordKind, RecordPut, StoredRecord } from "../../ports/record-store.ts";
-import { MemoryAudit } from "./audit.ts";
 import { OrderedMap } from "./ordered-map.ts";
+
+/** The audit log of a namespace. What is older than `keepMs` leaves at the old end when something is added at the new one. */
+class MemoryAudit {
+  readonly #keepMs: number;
+  /** Oldest first. */
+  readonly #events: AuditEvent[] = [];
+  /** The number of events that have left: the place of an event is its number in the whole log, so it stays right when old ones go. */
+  #left = 0;
+
+  constructor(keepMs: number) {
+    this.#keepMs = keepMs;
+  }
+
+  get length(): number {
+    return this.#events.length;
+  }
+
+  push(event: AuditEvent): void {
+    this.#events.push(event);
+    this.drop(event.atMs - this.#keepMs, Number.POSITIVE_INFINITY);
+  }
+
+  has(eventId: string): boolean {
+    return this.#events.some((event) => event.eventId === eventId);
+  }
+
+  /** Newest first. */
+  list(entityId: string | undefined, after: readonly string[] | undefined, max: number): readonly ListedRecord[] {
+    const found: ListedRecord[] = [];
+    let at = after === undefined ? this.#events.length : Number(after[0]) - this.#left - 1;
+    while (at > 0 && found.length < max) {
+      const event = this.#events[--at];
+      if (event === undefined || (entityId !== undefined && event.entityId !== entityId)) continue;
+      found.push({ key: [event.eventId], body: event, place: [String(this.#left + at + 1)] });
+    }
+    return found;
+  }
+
+  listOldest(after: readonly string[] | undefined, max: number): readonly ListedRecord[] {
+    const from = after === undefined ? 0 : Math.max(0, Number(after[0]) - this.#left);
+    const found = this.#events.slice(from, from + max);
+    return found.map((event, i) => ({
+      key: [event.eventId],
+      body: event,
+      place: [String(this.#left + from + i + 1)],
+    }));
+  }
+
+  /** Drops up to so many of the oldest that are from before then; answers how many. */
+  drop(beforeMs: number, max: number): number {
+    let old = 0;
+    while (old < max && (this.#events[old]?.atMs ?? beforeMs) < beforeMs) old++;
+    if (old > 0) this.#events.splice(0, old);
+    this.#left += old;
+    return old;
+  }
+}
 
 /** A record as memory has it. */
 export interface MemoryRecord extends StoredRecord {
@@ -12,7 +69,10 @@ export function textOf(key: readonly string[]): string {
   return key.join("\n");
 }
 
-/** So many texts are looked at before it is asked whether there are enough. */
+/** More rows of the refusal log than a process writes at a time. */
+const LOG_DROPPED_AT_ONCE = 1_000;
+
+/** A list looks at this many texts before it checks whether it has enough. */
 const TEXTS_AT_ONCE = 256;
 
 /** The limits of so many scopes may have been deleted and still be known: nobody may fill the memory with them. */
@@ -69,7 +129,11 @@ export class RecordRows {
    * that does not go by keys. The place is what comes behind that in the text.
    */
   after(
-    list: { readonly kind?: RecordKind; readonly from: string; readonly isMeant?: (record: MemoryRecord) => boolean },
+    list: {
+      readonly kind?: RecordKind;
+      readonly from: string;
+      readonly isMeant?: (record: MemoryRecord) => boolean | "end";
+    },
     after: readonly string[] | undefined,
     max: number,
   ): readonly ListedRecord[] {
@@ -82,12 +146,32 @@ export class RecordRows {
       const texts = records.keysAfter(at, Math.min(max - found.length, TEXTS_AT_ONCE));
       for (const text of texts) {
         const record = records.get(text) as MemoryRecord;
-        if (!text.startsWith(from)) return found;
-        if (isMeant?.(record) === false) continue;
+        const isWanted = text.startsWith(from) ? (isMeant?.(record) ?? true) : "end";
+        if (isWanted === "end") return found;
+        if (!isWanted) continue;
         found.push({ key: record.key, body: record.body, place: text.slice(from.length).split("\n") });
       }
       if (texts.length === 0 || found.length >= max) return found;
       at = texts.at(-1) as string;
+    }
+  }
+
+  /** Up to so many leases and keys that are to be forgotten by then, the oldest first. */
+  forgottenBy(nowMs: number, max: number): readonly MemoryRecord[] {
+    const texts = this.#ordered.keysAfter("forget\n", max);
+    const last = `forget\n${sortable(nowMs)}\v`;
+    return texts
+      .filter((text) => text.startsWith("forget\n") && text < last)
+      .map((text) => this.#ordered.get(text) as MemoryRecord);
+  }
+
+  /** Drops rows of the refusal log of hours that began then or before, and the oldest beyond so many. */
+  boundLog(untilMs: number, rowsMax: number): void {
+    const log = this.of("refusalLog");
+    for (const text of log.keysAfter("", LOG_DROPPED_AT_ONCE)) {
+      const isOld = Number(text.slice(0, text.indexOf("\n"))) <= untilMs;
+      if (!isOld && log.size <= rowsMax) return;
+      this.delete("refusalLog", text);
     }
   }
 
@@ -105,7 +189,7 @@ export class RecordRows {
   }
 }
 
-/** Where a record stands in lists that do not go by keys. */
+/** The places of a record in lists that do not go by keys. */
 function placesOf({ kind, key, by }: Pick<MemoryRecord, "kind" | "key" | "by">): readonly string[] {
   switch (kind) {
     case "namespace": {
@@ -124,8 +208,18 @@ function placesOf({ kind, key, by }: Pick<MemoryRecord, "kind" | "key" | "by">):
       return hasLimits && key[0] === "entity" && key[1] !== "" ? [`limits\n${key[2]}\n${key[1]}`] : [];
     }
     case "lease": {
-      const { dueAtMs } = by as RecordColumns["lease"];
-      return dueAtMs === undefined ? [] : [`due\n${sortable(dueAtMs)}\n${key[0]}`];
+      const { dueAtMs, forgottenAtMs } = by as RecordColumns["lease"];
+      return [
+        ...(dueAtMs === undefined ? [] : [`due\n${sortable(dueAtMs)}\n${key[0]}`]),
+        ...(forgottenAtMs === undefined ? [] : [`forget\n${sortable(forgottenAtMs)}\nlease\n${key[0]}`]),
+      ];
+    }
+    case "leaseKey":
+      return [`forget\n${sortable((by as RecordColumns["leaseKey"]).forgottenAtMs)}\nkey\n${key[0]}`];
+    case "refusalLog": {
+      const [hour, entityId, id] = key;
+      // The newest hour first.
+      return [`log\n${sortable(Number.MAX_SAFE_INTEGER - Number(hour))}\n${entityId}\n${id}`];
     }
     default:
       return [];

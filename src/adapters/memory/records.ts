@@ -1,9 +1,12 @@
 import type { AuditEvent } from "../../domain/config/audit.ts";
+import type { StoredConfig } from "../../domain/config/config.ts";
+import { limitsAnything } from "../../domain/config/overrides.ts";
 import type {
   CommitReply,
   FoundRecords,
   ListedRecord,
   ListedRecords,
+  RecordColumns,
   RecordCommit,
   RecordDeletion,
   RecordKey,
@@ -12,17 +15,153 @@ import type {
   RecordPut,
   RecordStore,
 } from "../../ports/record-store.ts";
-import { listed } from "./record-lists.ts";
-import { type MemoryRecord, RecordRows, textOf } from "./record-rows.ts";
+import { lineAbove, longestBelow } from "../../stored/config-keys.ts";
+import { type MemoryRecord, RecordRows, sortable, textOf } from "./record-rows.ts";
 
-/** What of a store is kept beside its records. */
+/** The place where a list goes on, and the number of records that are wanted. */
+interface Asked {
+  readonly after: readonly string[] | undefined;
+  readonly max: number;
+}
+
+/** A list of a namespace as `RecordStore.list` orders it, but those of namespaces. */
+function listed(
+  rows: RecordRows,
+  list: Exclude<RecordList, { readonly kind: "namespace" }>,
+  { after, max }: Asked,
+): readonly ListedRecord[] {
+  switch (list.kind) {
+    case "plan":
+    case "history":
+    case "owner":
+    case "owned":
+      return rows.after({ kind: list.kind, from: "" }, after, max);
+    case "entity":
+      return entities(rows, list, { after, max });
+    case "config":
+      return configs(rows, list, { after, max });
+    case "lease":
+      return leases(rows, list, { after, max });
+    case "refusalLog":
+      return refusalLog(rows, list, { after, max });
+    case "audit":
+      return list.of === "oldest" ? rows.audit.listOldest(after, max) : rows.audit.list(list.entityId, after, max);
+  }
+}
+
+function entities(
+  rows: RecordRows,
+  list: Extract<RecordList, { readonly kind: "entity" }>,
+  { after, max }: Asked,
+): readonly ListedRecord[] {
+  switch (list.of) {
+    case "all":
+      return rows.after({ kind: "entity", from: "" }, after, max);
+    case "parent":
+      return rows.after({ from: `parent\n${list.parentId}\n` }, after, max);
+    case "plan":
+      return rows.after({ from: `plan\n${list.planId}\n` }, after, max);
+    case "below":
+      return longestBelow(
+        list.id,
+        (id) => rows.after({ from: `parent\n${id}\n` }, undefined, Number.POSITIVE_INFINITY),
+        ({ key }) => key[0] as string,
+      );
+    case "above": {
+      const line = lineAbove(
+        list.id,
+        (id) => rows.of("entity").get(id),
+        ({ by }) => (by as RecordColumns["entity"]).parentId,
+      );
+      return line.map(({ key, body }) => ({ key, body, place: key }));
+    }
+  }
+}
+
+function configs(
+  rows: RecordRows,
+  list: Extract<RecordList, { readonly kind: "config" }>,
+  { after, max }: Asked,
+): readonly ListedRecord[] {
+  switch (list.of) {
+    case "all":
+      return rows.after({ kind: "config", from: "" }, after, max);
+    case "resource":
+      return rows.after({ from: `limits\n${list.resource}\n`, isMeant: limitsAt(list) }, after, max);
+    case "owner":
+      return rows.after({ kind: "config", from: `${list.owner.join("\n")}\n` }, after, max);
+    case "entity": {
+      const isMeant = (record: MemoryRecord) => record.key[2] !== "*" && limitsAt(list)(record);
+      return rows.after({ kind: "config", from: `entity\n${list.entityId}\n`, isMeant }, after, max);
+    }
+    case "defaults": {
+      const isMeant = (record: MemoryRecord) => isResource(record.key[2]) && limitsAt(list)(record);
+      return rows.after({ kind: "config", from: "entity\n\n", isMeant }, after, max);
+    }
+    case "entityResources":
+      return entityResources(rows, list, { after, max });
+  }
+}
+
+/** From one resource right to the next, over all entities that have limits on it. */
+function entityResources(
+  rows: RecordRows,
+  list: { readonly nowMs: number },
+  { after, max }: Asked,
+): readonly ListedRecord[] {
+  const found: ListedRecord[] = [];
+  for (let at = after?.[0] ?? ""; found.length < max; ) {
+    // A vertical tab comes after the line break that entities stand behind, and before every character of a name.
+    const [next] = rows.after({ from: "limits\n", isMeant: limitsAt(list) }, [`${at}\v`], 1);
+    if (next === undefined) break;
+    at = next.place[0] as string;
+    if (isResource(at)) found.push({ ...next, place: [at] });
+  }
+  return found;
+}
+
+function leases(
+  rows: RecordRows,
+  { untilMs = Number.POSITIVE_INFINITY, entityId, resource }: Extract<RecordList, { readonly kind: "lease" }>,
+  { after, max }: Asked,
+): readonly ListedRecord[] {
+  const isMeant = ({ by }: MemoryRecord) => {
+    const lease = by as RecordColumns["lease"];
+    if ((lease.dueAtMs ?? 0) > untilMs) return "end";
+    return (entityId ?? lease.entityId) === lease.entityId && (resource ?? lease.resource) === lease.resource;
+  };
+  const from = after && [sortable(after[0] as string), after[1] as string];
+  const found = rows.after({ from: "due\n", isMeant }, from, max);
+  return found.map(({ place: [due, id], ...rest }) => ({ ...rest, place: [String(Number(due)), id as string] }));
+}
+
+function refusalLog(
+  rows: RecordRows,
+  { fromMs, toMs, entityId }: Extract<RecordList, { readonly kind: "refusalLog" }>,
+  { after, max }: Asked,
+): readonly ListedRecord[] {
+  const isMeant = ({ key: [hour, of] }: MemoryRecord) => {
+    if (Number(hour) < fromMs) return "end";
+    return Number(hour) < toMs && (entityId ?? of) === of;
+  };
+  return rows.after({ from: "log\n", isMeant }, after, max);
+}
+
+function limitsAt({ nowMs }: { readonly nowMs: number }): (record: MemoryRecord) => boolean {
+  return ({ body }) => limitsAnything(body as StoredConfig, nowMs);
+}
+
+function isResource(resource: string | undefined): boolean {
+  return resource !== "" && resource !== "*";
+}
+
+/** The data of a store beside its records. */
 interface BesideRecords {
   /** Throws where the store is closed. */
   requireOpen(): void;
   generationOf(scope: string): number;
   /** These go on to their next generations. */
   bump(scopes: readonly string[]): void;
-  hasDueLease(scope: string, untilMs: number): boolean;
   dropEntity(scope: string, entityId: string): void;
   /** Answers how many rows went. */
   dropSome(scope: string, limitMax: number): number;
@@ -108,8 +247,9 @@ export class MemoryRecords implements RecordStore {
       const found = registry.at(`active\n${list.name}`);
       return found === undefined ? [] : [{ key: found.key, body: found.body, place: [list.name] }];
     }
-    const isMeant = ({ key }: MemoryRecord) =>
-      list.of === "active" || this.#beside.hasDueLease(key[0] as string, list.untilMs);
+    const hasDue = (id: string, untilMs: number) =>
+      leases(this.in(id), { kind: "lease", of: "due", untilMs }, { after: undefined, max: 1 }).length > 0;
+    const isMeant = ({ key }: MemoryRecord) => list.of === "active" || hasDue(key[0] as string, list.untilMs);
     return registry.after({ from: "active\n", isMeant }, after, max);
   }
 
@@ -132,6 +272,12 @@ export class MemoryRecords implements RecordStore {
         rows.delete(kind, textOf(key));
       }
     }
+    const log = rows.after(
+      { from: "log\n", isMeant: ({ key }) => key[1] === entityId },
+      undefined,
+      Number.POSITIVE_INFINITY,
+    );
+    for (const { key } of log) rows.delete("refusalLog", textOf(key));
     this.#beside.dropEntity(scope, entityId);
     return 0;
   }

@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { OTHER, type RefusalCount } from "../../domain/charge/refusal-count.ts";
 import { MEMORY_RETENTION } from "../../domain/config/retention.ts";
-import type { RefusalRow } from "../../ports/refusal-store.ts";
+import type { Page } from "../../domain/names/paging.ts";
+import type { RefusalRow } from "../../ports/usage-store.ts";
 import { createCalendar } from "../system/calendar.ts";
-import { systemTurns } from "../system/turns.ts";
+import { systemTurns } from "../system/clock.ts";
 import { dataOf, newMemoryData } from "./data.ts";
 import { memoryOver } from "./store.ts";
 
@@ -57,4 +58,29 @@ test("counts are dropped when they are older than usage is kept", async () => {
     (await counts()).map(({ entityId }) => entityId),
     ["new"],
   );
+});
+
+test("counts come from window to window and by name, each once, whatever goes between two pages", async () => {
+  const { refusals } = open();
+  const hours = [T0 - HOUR_MS, T0];
+  const ids = Array.from({ length: 300 }, (_, i) => `id-${String((i * 7) % 300).padStart(3, "0")}`);
+  for (const hourMs of hours)
+    await refusals.write(
+      ids.map((id) => row(id, hourMs, 1, 1)),
+      hourMs,
+    );
+  const query = { window: "hourly", fromMs: T0 - HOUR_MS, toMs: T0 + HOUR_MS } as const;
+  const first = await refusals.query(query, { limit: 299 });
+  assert.equal(first.cursor, `${T0 - HOUR_MS}\nid-298\napi\nrpm\nid-298\nlimit`);
+  // The first of the hours is no longer kept.
+  const laterMs = T0 + 48 * HOUR_MS;
+  await refusals.write([row("new", laterMs, 1, 1)], laterMs);
+  const found: string[] = [];
+  let cursor: string | undefined = first.cursor;
+  while (cursor !== undefined) {
+    const page: Page<RefusalCount> = await refusals.query(query, { limit: 7, cursor });
+    found.push(...page.items.map(({ entityId, windowStartMs }) => `${windowStartMs} ${entityId}`));
+    cursor = page.cursor;
+  }
+  assert.deepEqual(found, ids.map((id) => `${T0} ${id}`).sort());
 });

@@ -1,151 +1,159 @@
 import {
-  compareRefusals,
   isAskedFor,
   OTHER_KEY,
   positionOfCursor,
   type RefusalCount,
   type RefusalKey,
   type RefusalPosition,
-  refusalCursor,
   refusalKeyText,
   refusalsNotKept,
   WRITE_EVERY_MS,
 } from "../../domain/charge/refusal-count.ts";
-import { HOUR_MS, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
-import type { Page, PageRequest } from "../../domain/names/paging.ts";
-import type { MaybePromise } from "../../ports/bucket-store.ts";
-import type { RefusalQuery, RefusalRow, RefusalStore, RowReply } from "../../ports/refusal-store.ts";
-import { lastHourOverMs } from "../../stored/keeping.ts";
-import { dataOf, type MemoryData, type NamespaceData, requireActive } from "./data.ts";
-import type { KeyedList } from "./list-orders.ts";
-import type { RefusalCell, RefusalEntry } from "./refusal-index.ts";
+import { LOG_KEPT_MS } from "../../domain/charge/refusal-log.ts";
+import { HOUR_MS } from "../../domain/charge/usage.ts";
+import type { RefusalLogStore, RefusalQuery, RefusalRow, RefusalStore, RowReply } from "../../ports/usage-store.ts";
+import type { ScopedRecords } from "../../records/scoped-records.ts";
+import { refusalLogOn } from "../../records/usage.ts";
+import { lastHourOverMs } from "../../stored/bucket-rules.ts";
+import {
+  dataOf,
+  type MemoryData,
+  type RefusalCell,
+  type RefusalEntry,
+  type RefusalIndex,
+  requireActive,
+} from "./data.ts";
+import { OrderedMap } from "./ordered-map.ts";
+import { pageInOrder } from "./ordered-pages.ts";
+import { type IdWindow, windowList } from "./windows.ts";
 
 /** Some ten megabytes. Beyond it the oldest hours keep their sums, without the names. */
 const ENTRIES_MAX = 50_000;
-/** From one look for old entries to the next. */
+/** Rows of single refusals: some ten megabytes, at most a few dozen. Beyond it the oldest go. */
+const LOG_ROWS_MAX = 10_000;
+/** Old entries are looked for this often. */
 const SWEEP_EVERY_MS = HOUR_MS / 4;
 
-export class MemoryRefusals implements RefusalStore {
-  readonly isKept: boolean;
-  readonly writeEveryMs = WRITE_EVERY_MS;
-  readonly #all: MemoryData;
-  readonly #namespaceId: string;
-  readonly #data: NamespaceData;
-
-  constructor(all: MemoryData, namespaceId: string) {
-    this.#all = all;
-    this.#namespaceId = namespaceId;
-    this.#data = dataOf(all, namespaceId);
-    this.isKept = all.retention.usageKeepMs !== undefined;
-  }
-
-  write(rows: readonly RefusalRow[], nowMs: number): readonly RowReply[] {
-    if (!this.isKept) throw refusalsNotKept("usage");
-    requireActive(this.#all, this.#namespaceId);
-    this.#sweep(nowMs);
-    const replies = rows.map((row) => this.#put(row));
-    for (const hourMs of this.#oldestHours()) {
-      if (this.#data.refusals.entryCount <= ENTRIES_MAX) break;
-      this.#foldHour(hourMs);
-    }
-    return replies;
-  }
-
-  query(query: RefusalQuery, page: PageRequest): MaybePromise<Page<RefusalCount>> {
-    if (!this.isKept) throw refusalsNotKept("usage");
-    const { window, entityId, resource, limit, fromMs, toMs } = query;
-    const list: KeyedList<RefusalPosition, RefusalCount> = {
-      name: `refusals ${JSON.stringify([window, entityId, resource, limit, fromMs, toMs])}`,
-      keys: () => this.#positions(query),
-      compare: compareRefusals,
-      itemOf: (position) => this.#countAt(query, position),
-      textOf: refusalCursor,
-      keyOf: (text) => positionOfCursor(text) as RefusalPosition,
-    };
-    return this.#data.orders.pageByTurns(list, page);
-  }
-
-  #put({ id, hourMs, entityId, resource, counts, mustExist }: RefusalRow): RowReply {
-    const { refusals } = this.#data;
-    const keyed = counts.map(({ count, ...about }) => ({ key: { entityId, resource, ...about }, count }));
-    const found = keyed.map(({ key }) => entryIn(refusals.cells.get(refusalKeyText(key)), hourMs, id));
-    if (mustExist && found.every((entry) => entry === undefined)) return "gone";
-    for (const [i, { key, count }] of keyed.entries()) {
-      const entry = found[i];
-      if (entry === undefined) this.#add(key, { hourMs, rowId: id, count });
-      else entry.count = Math.max(entry.count, count);
-    }
-    return "stored";
-  }
-
-  #add(key: RefusalKey, entry: RefusalEntry): void {
-    const { refusals } = this.#data;
-    const text = refusalKeyText(key);
-    const cell = refusals.cells.get(text) ?? { key, entries: [] };
-    refusals.cells.set(text, cell);
-    cell.entries.push(entry);
-    refusals.entryCount++;
-  }
-
-  /** Old ones go where new ones come: a limiter that is not asked keeps what it has, and needs no timer. */
-  #sweep(nowMs: number): void {
-    const { refusals } = this.#data;
-    if (nowMs >= refusals.sweptAtMs && nowMs < refusals.sweptAtMs + SWEEP_EVERY_MS) return;
-    refusals.sweptAtMs = nowMs;
-    const untilMs = lastHourOverMs(nowMs, this.#all.retention.usageKeepMs ?? 0);
-    this.#removeWhere(({ hourMs }) => hourMs <= untilMs);
-  }
-
-  #oldestHours(): readonly number[] {
-    const { cells, entryCount } = this.#data.refusals;
-    if (entryCount <= ENTRIES_MAX) return [];
-    const hours = new Set<number>();
-    for (const { entries } of cells.values()) for (const { hourMs } of entries) hours.add(hourMs);
-    return [...hours].sort((a, b) => a - b);
-  }
-
-  /** A process that goes on with a row of that hour is told that it is gone, and begins another. */
-  #foldHour(hourMs: number): void {
-    const count = this.#removeWhere((entry) => entry.hourMs === hourMs);
-    this.#add(OTHER_KEY, { hourMs, rowId: "", count });
-  }
-
-  /** Answers how many refusals those entries had counted. */
-  #removeWhere(isOver: (entry: RefusalEntry) => boolean): number {
-    const { refusals } = this.#data;
-    let count = 0;
-    for (const [text, cell] of refusals.cells) {
-      if (!cell.entries.some(isOver)) continue;
-      for (const entry of cell.entries) if (isOver(entry)) count += entry.count;
-      const kept = cell.entries.filter((entry) => !isOver(entry));
-      refusals.entryCount -= cell.entries.length - kept.length;
-      cell.entries = kept;
-      if (kept.length === 0) refusals.cells.delete(text);
-    }
-    return count;
-  }
-
-  *#positions(query: RefusalQuery): Generator<RefusalPosition> {
-    const { window, fromMs, toMs } = query;
-    for (const { key, entries } of this.#data.refusals.cells.values()) {
-      if (!isAskedFor(key, query)) continue;
-      for (const startMs of new Set(entries.map(({ hourMs }) => windowStartMs(window, hourMs)))) {
-        if (startMs >= fromMs && startMs < toMs) yield { ...key, windowStartMs: startMs };
+export function memoryRefusals(all: MemoryData, namespaceId: string): RefusalStore {
+  const { refusals: index } = dataOf(all, namespaceId);
+  const { usageKeepMs } = all.retention;
+  return {
+    isKept: usageKeepMs !== undefined,
+    writeEveryMs: WRITE_EVERY_MS,
+    write: (rows, nowMs) => {
+      if (usageKeepMs === undefined) throw refusalsNotKept("usage");
+      requireActive(all, namespaceId);
+      sweep(index, usageKeepMs, nowMs);
+      const replies = rows.map((row) => put(index, row));
+      for (const hourMs of [...index.byHour.keys()].sort((a, b) => a - b)) {
+        if (index.entryCount <= ENTRIES_MAX) break;
+        foldHour(index, hourMs);
       }
-    }
-  }
+      return replies;
+    },
+    query: (query, page) => {
+      if (usageKeepMs === undefined) throw refusalsNotKept("usage");
+      const list = windowList(index.byHour, query, (of) => countIn(index, query, of), { textOf, keyOf });
+      return pageInOrder(all.turns, list, page);
+    },
+  };
+}
 
-  #countAt({ window }: RefusalQuery, { windowStartMs: startMs, ...key }: RefusalPosition): RefusalCount | undefined {
-    const endMs = windowEndMs(window, startMs);
-    let count = 0;
-    for (const entry of this.#data.refusals.cells.get(refusalKeyText(key))?.entries ?? []) {
-      if (entry.hourMs >= startMs && entry.hourMs < endMs) count += entry.count;
-    }
-    return count === 0 ? undefined : { ...key, window, windowStartMs: startMs, count };
+/** Single refusals, in records. */
+export function memoryRefusalLog(all: MemoryData, records: ScopedRecords): RefusalLogStore {
+  const { usageKeepMs } = all.retention;
+  const log = refusalLogOn(records, usageKeepMs !== undefined);
+  return {
+    ...log,
+    write: async (rows, nowMs) => {
+      const replies = await log.write(rows, nowMs);
+      // Old rows go where new ones come, as in the counts.
+      all.records.in(records.scope).boundLog(lastHourOverMs(nowMs, LOG_KEPT_MS), LOG_ROWS_MAX);
+      return replies;
+    },
+  };
+}
+
+/** Writes rows that were counted elsewhere, whatever became of the namespace. */
+export function putRefusals(all: MemoryData, namespaceId: string, rows: readonly RefusalRow[]): void {
+  const { refusals } = dataOf(all, namespaceId);
+  for (const row of rows) put(refusals, row);
+}
+
+function put(index: RefusalIndex, { id, hourMs, entityId, resource, counts, mustExist }: RefusalRow): RowReply {
+  const keyed = counts.map(({ count, ...about }) => ({ key: { entityId, resource, ...about }, count }));
+  const found = keyed.map(({ key }) => entryIn(index.byHour.get(hourMs)?.get(refusalKeyText(key)), id));
+  if (mustExist && found.every((entry) => entry === undefined)) return "gone";
+  for (const [i, { key, count }] of keyed.entries()) {
+    const entry = found[i];
+    if (entry === undefined) add(index, hourMs, key, { rowId: id, count });
+    else entry.count = Math.max(entry.count, count);
   }
+  return "stored";
+}
+
+function add(index: RefusalIndex, hourMs: number, key: RefusalKey, entry: RefusalEntry): void {
+  const cells = index.byHour.get(hourMs) ?? new OrderedMap<RefusalCell>();
+  const text = refusalKeyText(key);
+  const cell = cells.get(text) ?? { key, entries: [] };
+  index.byHour.set(hourMs, cells);
+  cells.set(text, cell);
+  cell.entries.push(entry);
+  index.entryCount++;
+}
+
+/** Old ones go where new ones come: a limiter that is not asked keeps what it has, and needs no timer. */
+function sweep(index: RefusalIndex, keepMs: number, nowMs: number): void {
+  if (nowMs >= index.sweptAtMs && nowMs < index.sweptAtMs + SWEEP_EVERY_MS) return;
+  index.sweptAtMs = nowMs;
+  const untilMs = lastHourOverMs(nowMs, keepMs);
+  for (const hourMs of index.byHour.keys()) if (hourMs <= untilMs) removeHour(index, hourMs);
+}
+
+/** A process that goes on with a row of that hour is told that it is gone, and begins another. */
+function foldHour(index: RefusalIndex, hourMs: number): void {
+  add(index, hourMs, OTHER_KEY, { rowId: "", count: removeHour(index, hourMs) });
+}
+
+/** Answers how many refusals were counted in the hour. */
+function removeHour(index: RefusalIndex, hourMs: number): number {
+  let count = 0;
+  for (const { entries } of index.byHour.get(hourMs)?.values() ?? []) {
+    for (const entry of entries) count += entry.count;
+    index.entryCount -= entries.length;
+  }
+  index.byHour.delete(hourMs);
+  return count;
+}
+
+function countIn(
+  { byHour }: RefusalIndex,
+  query: RefusalQuery,
+  { startMs, endMs, id }: IdWindow,
+): RefusalCount | undefined {
+  let key: RefusalKey | undefined;
+  let count = 0;
+  for (const [hourMs, cells] of byHour) {
+    const cell = hourMs >= startMs && hourMs < endMs ? cells.get(id) : undefined;
+    if (cell === undefined) continue;
+    key = cell.key;
+    for (const entry of cell.entries) count += entry.count;
+  }
+  if (key === undefined || count === 0 || !isAskedFor(key, query)) return undefined;
+  return { ...key, window: query.window, windowStartMs: startMs, count };
 }
 
 /** The newest stand last. */
-function entryIn(cell: RefusalCell | undefined, hourMs: number, rowId: string): RefusalEntry | undefined {
-  return cell?.entries.findLast((entry) => entry.hourMs === hourMs && entry.rowId === rowId);
+function entryIn(cell: RefusalCell | undefined, rowId: string): RefusalEntry | undefined {
+  return cell?.entries.findLast((entry) => entry.rowId === rowId);
+}
+
+// A key of the list ends with a number, the cursor of every store with a word.
+function textOf(key: string): string {
+  return `${key.slice(0, -1)}${key.endsWith("1") ? "total" : "limit"}`;
+}
+
+function keyOf(cursor: string): string {
+  const position = positionOfCursor(cursor) as RefusalPosition;
+  return `${position.windowStartMs}\n${refusalKeyText(position)}`;
 }

@@ -1,20 +1,18 @@
 import type { Retention } from "../../domain/config/retention.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
 import type { Store } from "../../ports/store.ts";
 import type { Turns } from "../../ports/system.ts";
-import { RecordAudit } from "../../records/audit.ts";
-import { RecordEntities } from "../../records/entities.ts";
-import { timeAfter } from "../../records/generations.ts";
-import { RecordManifests } from "../../records/manifests.ts";
-import { RecordNamespaces } from "../../records/namespaces.ts";
-import { recordParts } from "../../records/parts.ts";
-import { RecordPlans } from "../../records/plans.ts";
+import { namespacesOn } from "../../records/namespaces.ts";
+import { namedOn } from "../../records/scope.ts";
+import { recordParts, ScopedRecords } from "../../records/scoped-records.ts";
+import { timeAfter } from "../../records/seen-changes.ts";
 import { MemoryBuckets } from "./buckets.ts";
-import { MemoryConfig } from "./config.ts";
+import { memoryCallers } from "./caller-usage.ts";
+import { memoryConfigOn } from "./config.ts";
+import { memoryCopies } from "./copies.ts";
 import { type MemoryData, newMemoryData, requireOpen } from "./data.ts";
-import { MemoryLeases } from "./leases.ts";
-import { MemoryRefusals } from "./refusals.ts";
-import { MemoryUsage } from "./usage.ts";
+import { memoryRefusalLog, memoryRefusals } from "./refusals.ts";
+import { memoryUsage } from "./usage.ts";
 
 /** A new, empty store in this process's memory, with the namespace `default`. */
 export function openMemory(calendar: Calendar, retention: Retention, turns: Turns): Store {
@@ -32,19 +30,20 @@ export function memoryOver(data: MemoryData, calendar: Calendar): Store {
     name: "memory",
     atomicBucketsMax: Number.POSITIVE_INFINITY,
     tellsThresholds: true,
-    namespaces: new RecordNamespaces(parts),
+    namespaces: namespacesOn(parts),
     scope: (namespaceId) => {
+      const records = new ScopedRecords(parts, namespaceId);
       const buckets = new MemoryBuckets(data, namespaceId, calendar);
       return {
+        ...namedOn(records),
         buckets,
-        config: new MemoryConfig(data, parts, namespaceId),
-        entities: new RecordEntities(parts, namespaceId),
-        plans: new RecordPlans(parts, namespaceId),
-        usage: new MemoryUsage(data, namespaceId),
-        refusals: new MemoryRefusals(data, namespaceId),
-        audit: new RecordAudit(parts, namespaceId),
-        manifests: new RecordManifests(parts, namespaceId),
-        leases: new MemoryLeases(data, namespaceId, buckets),
+        config: memoryConfigOn(data, records),
+        usage: memoryUsage(data, namespaceId),
+        refusals: memoryRefusals(data, namespaceId),
+        refusalLog: memoryRefusalLog(data, records),
+        callers: memoryCallers(data, namespaceId),
+        leases: buckets.leases,
+        copy: memoryCopies(data, records),
       };
     },
     ping: () => requireOpen(data),

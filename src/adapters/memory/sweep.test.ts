@@ -16,7 +16,7 @@ import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import type { ScopedStore } from "../../ports/store.ts";
 import { createCalendar } from "../system/calendar.ts";
-import { systemTurns } from "../system/turns.ts";
+import { systemTurns } from "../system/clock.ts";
 import { dataOf, newMemoryData } from "./data.ts";
 import { memoryOver } from "./store.ts";
 

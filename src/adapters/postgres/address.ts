@@ -1,8 +1,8 @@
 import { ValidationError } from "../../domain/names/errors.ts";
-import { hintFor } from "../../domain/names/known-names.ts";
 import { shown } from "../../domain/names/names.ts";
+import { addressParts, decodedPart, hostAndPort, invalidAddress } from "../../domain/names/server-address.ts";
 
-/** Where a server is, and who asks it. */
+/** The place of a server, and the user who asks it. */
 export interface PostgresAddress {
   readonly host: string;
   readonly port: number;
@@ -25,17 +25,15 @@ type SslMode = "disable" | "prefer" | "require" | "verify-ca" | "verify-full";
 
 const SSL_MODES: readonly string[] = ["disable", "prefer", "require", "verify-ca", "verify-full"];
 const PARAMETERS = [
-  ...[
-    "schema",
-    "sslmode",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-    "application_name",
-    "options",
-    "channel_binding",
-    "host",
-  ],
+  "schema",
+  "sslmode",
+  "sslrootcert",
+  "sslcert",
+  "sslkey",
+  "application_name",
+  "options",
+  "channel_binding",
+  "host",
 ];
 
 export const SCHEMA_DEFAULT = "zae_limiter";
@@ -59,34 +57,20 @@ export function postgresUrlOf(given: string | undefined, databaseUrl: string | u
   throw new ValidationError("option_invalid", `${whose} does not begin with postgres:// or postgresql://.`);
 }
 
-/**
- * The parts of `postgres://user:password@host:5432/db?schema=s`. Not by `new URL`, whose error carries the whole text, password and
- * all; no message of this one has anything of the part before the host.
- */
+/** The parts of `postgres://user:password@host:5432/db?schema=s`. */
 export function addressOf(url: string): PostgresAddress {
   const [, rest = ""] = /^postgres(?:ql)?:\/\/(.*)$/is.exec(url) ?? [];
-  const [before = "", query = ""] = splitAt(rest, rest.indexOf("?"));
-  const at = before.lastIndexOf("@");
-  const userInfo = at < 0 ? "" : before.slice(0, at);
-  // An unescaped "/", "?" or "#" in a password ends the part that has it: what follows would be taken for the name of a host.
-  if (/[/#\s]/.test(userInfo) || query.includes("@") || before.includes("#")) {
-    throw invalid(
-      'its user or password has a "/", "?", "#", "@" or a space as it is; write it with a percent sign, such as %2F',
-    );
-  }
-  const [authority = "", path = ""] = splitAt(before.slice(at + 1), before.slice(at + 1).indexOf("/"));
-  const [user = "", password] = splitAt(userInfo, userInfo.indexOf(":"));
-  const parameters = parametersOf(query);
+  const { user, password, authority, path, parameters } = addressParts(rest, PARAMETERS);
   const { host, port } = hostOf(authority, parameters.get("host"));
-  const database = decoded(path, "the database");
+  const database = decodedPart(path, "the database");
   const ssl = parameters.get("sslmode") ?? "prefer";
-  if (!SSL_MODES.includes(ssl)) throw invalid(`sslmode is ${shown(ssl)}; give one of ${SSL_MODES.join(", ")}`);
+  if (!SSL_MODES.includes(ssl)) throw invalidAddress(`sslmode is ${shown(ssl)}; give one of ${SSL_MODES.join(", ")}`);
   return {
     host,
     port,
-    user: user === "" ? undefined : decoded(user, "the user"),
-    password: password === undefined ? undefined : decoded(password, "the password"),
-    database: database === "" ? decoded(user, "the user") || "postgres" : database,
+    user,
+    password,
+    database: database === "" ? (user ?? "postgres") : database,
     schema: checkSchema(parameters.get("schema") ?? SCHEMA_DEFAULT),
     ssl: sslModeOf(ssl as SslMode, parameters.get("sslrootcert")),
     sslRootCert: parameters.get("sslrootcert"),
@@ -117,9 +101,10 @@ export function checkSchema(schema: unknown): string {
   );
 }
 
-/** As libpq has it: `require` with a root certificate looks at the server's, and `system` stands for those of the machine. */
+/** The mode as libpq has it: `require` with a root certificate looks at the server's, and `system` stands for those of the machine. */
 function sslModeOf(ssl: SslMode, rootCert: string | undefined): SslMode {
-  if (rootCert === "system" && ssl !== "verify-full") throw invalid("sslrootcert=system goes with sslmode=verify-full");
+  if (rootCert === "system" && ssl !== "verify-full")
+    throw invalidAddress("sslrootcert=system goes with sslmode=verify-full");
   return ssl === "require" && rootCert !== undefined ? "verify-ca" : ssl;
 }
 
@@ -127,55 +112,18 @@ function sslModeOf(ssl: SslMode, rootCert: string | undefined): SslMode {
 function bindsChannel(binding: string): boolean {
   if (binding === "disable" || binding === "prefer") return binding === "prefer";
   if (binding === "require") {
-    throw invalid("channel_binding=require cannot be kept by pg; leave it out, and give sslmode=verify-full");
+    throw invalidAddress("channel_binding=require cannot be kept by pg; leave it out, and give sslmode=verify-full");
   }
-  throw invalid(`channel_binding is ${shown(binding)}; give disable or prefer`);
+  throw invalidAddress(`channel_binding is ${shown(binding)}; give disable or prefer`);
 }
 
 /** A folder of sockets may stand in the place of the host, or in the parameter `host`: `postgres:///app?host=/run/postgresql`. */
 function hostOf(authority: string, folder: string | undefined): { readonly host: string; readonly port: number } {
-  const [, named = "", port] = /^(\[[0-9a-f:.%]+\]|[^:,[\]\s]*)(?::(\d+))?$/i.exec(authority) ?? [];
+  const { named, port } = hostAndPort(authority, PORT_DEFAULT);
   if (folder !== undefined && (named !== "" || !folder.startsWith("/"))) {
-    throw invalid("its parameter host is for a folder of sockets, such as postgres:///app?host=/run/postgresql");
+    throw invalidAddress("its parameter host is for a folder of sockets, such as postgres:///app?host=/run/postgresql");
   }
-  const host = folder ?? (/^%2f/i.test(named) ? decoded(named, "the host") : named.replace(/^\[|\]$/g, ""));
-  if (host === "") throw invalid("it has no host, or more than one; give postgres://host:5432/database");
-  const number = port === undefined ? PORT_DEFAULT : Number(port);
-  if (number < 1 || number > 65_535) throw invalid(`its port is ${number}; give one from 1 to 65535`);
-  return { host, port: number };
-}
-
-function parametersOf(query: string): ReadonlyMap<string, string> {
-  const found = new Map<string, string>();
-  for (const pair of query.split("&")) {
-    if (pair === "") continue;
-    const [name = "", value = ""] = splitAt(pair, pair.indexOf("="));
-    if (!PARAMETERS.includes(name)) {
-      // Only what can be a name is shown: anything else may be the rest of a password.
-      const told = /^[a-z_]{1,30}$/i.test(name) ? `the unknown parameter ${shown(name)}` : "an unknown parameter";
-      throw new ValidationError(
-        "option_unknown",
-        `The address of the store has ${told}; ${hintFor(name, PARAMETERS)}.`,
-      );
-    }
-    found.set(name, decoded(value, `the parameter ${name}`));
-  }
-  return found;
-}
-
-function decoded(text: string, what: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    // Its own error would show the text.
-    throw invalid(`${what} has a percent sign that is not followed by two hexadecimal digits; write % as %25`);
-  }
-}
-
-function splitAt(text: string, index: number): [string, string | undefined] {
-  return index < 0 ? [text, undefined] : [text.slice(0, index), text.slice(index + 1)];
-}
-
-function invalid(why: string): ValidationError {
-  return new ValidationError("option_invalid", `The address of the store cannot be read: ${why}.`);
+  const host = folder ?? (/^%2f/i.test(named) ? decodedPart(named, "the host") : named);
+  if (host === "") throw invalidAddress("it has no host, or more than one; give postgres://host:5432/database");
+  return { host, port };
 }

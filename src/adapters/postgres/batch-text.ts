@@ -10,29 +10,33 @@ import type {
   LeftUsage,
   LevelPin,
   RequestReply,
+  RowOperation,
   SeenRow,
-  StraightRow,
 } from "../../ports/batch-store.ts";
-import { REQUESTS_COUNTER } from "../../stored/usage-counters.ts";
+import type { TouchedNames } from "../../ports/record-store.ts";
+import { REQUESTS_COUNTER } from "../../stored/open-hour.ts";
+import { begunMs, type JudgedSum, type Sum, SummedTake } from "../../straight/summed-take.ts";
+import { newRowJson, numbers, type RowJson, rowJson, seenRow } from "./row-fields.ts";
+import { TAKE_TYPES } from "./schema-takes.ts";
 
 const KINDS = { take: 1, debit: 2, credit: 3, renew: 3 } as const;
 
-/** What of a credit stands in place of the number of its period, which is never negative; a level in place of its window, from 1 on. */
+/** A credit has one of these in place of the number of its period, which is never negative, and a level in place of its window, from 1 on. */
 const PINS = { skip: -1, from: -2, fromUsed: -3, skipUsed: -4, into: -5 } as const;
 
-interface TakeSettings {
+export interface TakeSettings {
   readonly durability: "normal" | "full";
-  /** How long a lock is waited for. */
+  /** A take waits this long for a lock. */
   readonly lockMs: number;
 }
 
-/** The arguments of the function `take_1`, in its order. Arrays are texts: drivers differ in how they write arrays. */
+/** The arguments of the function `take_2`, in its order. Arrays are texts: drivers differ in how they write arrays. */
 export function takeValues(batch: Batch, { durability, lockMs }: TakeSettings): unknown[] {
-  const { namespaceId, lane, seq, buckets, requests, countsUsage, aheadMaxMs } = batch;
+  const { namespaceId, lane, seq, isRepeat, buckets, requests, countsUsage, aheadMaxMs, goesBy } = batch;
   const claims = requests.flatMap((request) => request.claims);
   const isCredited = claims.some(({ pins }) => pins !== undefined);
   return [
-    ...[namespaceId, lane, seq, durability, lockMs, aheadMaxMs ?? null, countsUsage],
+    ...[namespaceId, lane, seq, isRepeat, durability, lockMs, aheadMaxMs ?? null, countsUsage],
     texts(buckets.map(({ key }) => key.entityId)),
     texts(buckets.map(({ key }) => key.resource)),
     broughtText(buckets),
@@ -52,23 +56,14 @@ export function takeValues(batch: Batch, { durability, lockMs }: TakeSettings): 
     numbersUnless(!isCredited, () => claims.flatMap(pinsOf).map(({ windowStartMs }) => windowStartMs)),
     extrasText(claims),
     draftsText(requests),
+    goesBy.length === 0 ? null : texts(goesBy),
   ];
 }
 
-const TYPES = [
-  ...["text", "text", "bigint", "text", "integer", "bigint", "boolean"],
-  ...["text[]", "text[]", "jsonb", "smallint[]", "bigint[]", "bigint[]", "boolean[]", "integer[]", "integer[]"],
-  ...["text[]", "bigint[]", "boolean[]", "bigint[]", "integer[]", "bigint[]", "bigint[]", "bigint[]", "jsonb"],
-  "jsonb",
-];
+const isScalar = (type: string): boolean => !type.endsWith("[]") && type !== "jsonb";
 
-/** As GRANT names it. */
-export const TAKE_NAME = `take_1(${TYPES.join(", ")})`;
-
-const isPlain = (type: string): boolean => !type.endsWith("[]") && type !== "jsonb";
-
-export const TAKE_TEXT = `SELECT @.take_1(${TYPES.map((type, i) =>
-  isPlain(type) ? `$${i + 1}::${type}` : `$${i + 1}::text::${type}`,
+export const TAKE_TEXT = `SELECT @.take_2(${TAKE_TYPES.map((type, i) =>
+  isScalar(type) ? `$${i + 1}::${type}` : `$${i + 1}::text::${type}`,
 ).join(", ")}) AS answer`;
 
 function pinsOf({ amounts, pins }: BatchClaim) {
@@ -86,17 +81,14 @@ function broughtText(buckets: readonly BatchBucket[]): string | null {
   const brought = buckets.flatMap((bucket, i) =>
     bucket.brought === undefined
       ? []
-      : [
-          {
-            i: i + 1,
-            request: bucket.brought.request + 1,
-            version: bucket.brought.version,
-            left: leftRows(bucket.brought.left),
-            ...rowJson(bucket.brought.row),
-          },
-        ],
+      : [{ i: i + 1, ...broughtRow(bucket.brought), request: bucket.brought.request + 1 }],
   );
   return brought.length === 0 ? null : JSON.stringify(brought);
+}
+
+/** A row that replaces the one of this version, and what leaves it. */
+export function broughtRow({ version, row, left }: RowOperation["brought"]): RowJson {
+  return { ...rowJson(row), version, left: leftRows(left) };
 }
 
 function draftsText(requests: readonly BatchRequest[]): string | null {
@@ -108,7 +100,7 @@ function draftsText(requests: readonly BatchRequest[]): string | null {
   return drafts.length === 0 ? null : JSON.stringify(drafts);
 }
 
-/** What a take has written of a draft; undefined: it was not written by a take. */
+/** The draft as a take has written it; undefined: it was not written by a take. */
 export function draftedLease(body: unknown): DraftedLease | undefined {
   if (typeof body !== "object" || body === null || !("draft" in body)) return undefined;
   const { leaseId, draft, nowMs, buckets } = body as DraftedJson;
@@ -132,36 +124,6 @@ interface DraftedJson {
   }[];
 }
 
-/** A row as the functions read it. */
-export function rowJson({ levels, ...row }: StraightRow) {
-  const all = <Value>(of: (level: StraightRow["levels"][number]) => Value) => numbers(levels.map(of) as Cell[]);
-  return {
-    signature: row.signature,
-    limits: row.limitsText,
-    epoch: row.epochMs,
-    renew: row.renewAtMs,
-    valid: row.validUntilMs,
-    written: row.writtenMs,
-    asOf: row.asOfMs,
-    generation: row.generation,
-    met: row.metNumber,
-    hour: row.hourMs,
-    requests: row.requests,
-    names: levels.map(({ name }) => name),
-    capacity: all((level) => level.capacityMilli),
-    amount: all((level) => level.refillAmountMilli),
-    period: all((level) => level.refillPeriodMs),
-    soft: all((level) => level.soft),
-    resetAfter: all((level) => level.windowMs),
-    tokens: all((level) => level.tokensMilli),
-    remainder: all((level) => level.remainder),
-    counted: all((level) => level.countedMilli),
-    window: all((level) => level.windowStartMs),
-    topUp: all((level) => level.topUpMilli),
-    resets: all((level) => level.resets),
-  };
-}
-
 /** Usage by hour, counter and amount: `[[hourMs, "rpm", "1000"], ...]`. */
 export function leftRows(left: readonly LeftUsage[]): readonly (readonly [number, string, string])[] {
   return left.flatMap(({ hourMs, requests, amounts }) => [
@@ -171,7 +133,7 @@ export function leftRows(left: readonly LeftUsage[]): readonly (readonly [number
 }
 
 /**
- * What few claims have: `o` an origin to compare, `s` counters beside the amounts, `l` what is counted of a forgotten bucket, `f` how many
+ * The parts that few claims have: `o` an origin to compare, `s` counters beside the amounts, `l` what is counted of a forgotten bucket, `f` how many
  * percent must be left, `h` the places of shadows, each with that of the slice in which it would be held, or 0.
  */
 function extrasText(claims: readonly BatchClaim[]): string | null {
@@ -192,14 +154,8 @@ function extrasText(claims: readonly BatchClaim[]): string | null {
   return isAny ? JSON.stringify(extras) : null;
 }
 
-type Cell = number | boolean | null;
-
-function numbers(values: readonly Cell[]): string {
-  return `{${values.map((value) => (value === null ? "NULL" : String(value))).join(",")}}`;
-}
-
 /** NULL where the function would not look at them: most of a batch is read by the server for nothing otherwise. */
-function numbersUnless(isUnused: boolean, values: () => readonly Cell[]): string | null {
+function numbersUnless(isUnused: boolean, values: () => readonly (number | boolean | null)[]): string | null {
   return isUnused ? null : numbers(values());
 }
 
@@ -214,20 +170,23 @@ interface ClaimJson extends ReadonlyArray<unknown> {
   readonly 3?: readonly number[];
 }
 
-/** What the function answered. */
-export function replyOf(text: unknown): BatchReply {
-  const answer = JSON.parse(String(text)) as {
-    readonly kind: "done" | "repeated" | "superseded";
-    readonly generation: number;
-    readonly serverMs: number;
-    readonly rows: readonly (RowJson | null)[];
-    readonly replies: readonly (Omit<RequestReply, "claims"> & { readonly claims?: readonly ClaimJson[] })[];
-  };
+/** The answer of the general take. */
+export interface AnswerJson {
+  readonly kind: "done" | "repeated" | "superseded";
+  readonly generation: number;
+  readonly changes?: TouchedNames;
+  readonly serverMs: number;
+  readonly rows: readonly (RowJson | null)[];
+  readonly replies: readonly (Omit<RequestReply, "claims"> & { readonly claims?: readonly ClaimJson[] })[];
+}
+
+export function replyOf(answer: AnswerJson): BatchReply {
   if (answer.kind === "superseded") return { kind: "superseded" };
   return {
     kind: "done",
     repeated: answer.kind === "repeated",
     generation: answer.generation,
+    changes: answer.changes,
     serverMs: answer.serverMs,
     rows: answer.rows.map((row) => (row === null ? null : seenRow(row))),
     replies: answer.replies.map(({ claims, ...reply }) => {
@@ -246,48 +205,143 @@ function claimLevels([tokensMilli, windows, validUntilMs, passed]: ClaimJson): C
 
 const NO_SESSIONS = { windows: undefined, validUntilMs: undefined };
 
-interface RowJson {
-  readonly version: number;
-  readonly signature: string;
-  readonly limits?: string;
-  readonly epoch: number;
-  readonly renew: number;
-  readonly valid: number | null;
-  readonly written: number | null;
-  readonly asOf: number;
-  readonly generation: number | null;
-  readonly met: number;
-  readonly hour: number;
-  readonly requests: number;
-  readonly tokens: readonly number[];
-  readonly remainder: readonly number[];
-  readonly counted: readonly (number | null)[];
-  readonly window: readonly (number | null)[];
-  readonly topUp: readonly number[];
-  readonly resets: readonly number[];
-  readonly marks: string | null;
+const SUMMED_TEXT = "SELECT @.take_summed_1($1, $2, $3, $4, $5, $6, $7) AS answer";
+const MADE_TEXT = "SELECT @.take_made_1($1, $2, $3, $4, $5, $6, $7, $8::text::json) AS answer";
+
+/** Stands for a clock that is not compared, and stays within the numbers of the server. */
+const AHEAD_UNBOUNDED_MS = 2 ** 52;
+
+/** A batch that the functions `take_summed_1` and `take_made_1` take together, with its buckets as rows are locked. */
+export class SummedStatement {
+  readonly #batch: Batch;
+  readonly #take: SummedTake;
+  /** In the order of keys. */
+  readonly #sums: readonly Sum[];
+
+  private constructor(batch: Batch, take: SummedTake) {
+    this.#batch = batch;
+    this.#take = take;
+    this.#sums = take.sums.length === 1 ? take.sums : inOrderOfKeys(take.sums, batch);
+  }
+
+  /** Undefined: the batch has to be judged request by request. */
+  static of(batch: Batch): SummedStatement | undefined {
+    const take = SummedTake.of(batch);
+    return take && new SummedStatement(batch, take);
+  }
+
+  /** The statement and its values. */
+  call(settings: TakeSettings): readonly [text: string, values: readonly unknown[]] {
+    const [values, made] = [this.#values(settings), this.#made()];
+    return made.length === 0 ? [SUMMED_TEXT, values] : [MADE_TEXT, [...values, JSON.stringify(made)]];
+  }
+
+  /** The arguments of both functions, in their order. */
+  #values({ durability, lockMs }: TakeSettings): unknown[] {
+    const { namespaceId, lane, seq, aheadMaxMs, countsUsage, requests, buckets } = this.#batch;
+    const latestMs = requests.reduce((latest, { nowMs }) => Math.max(latest, nowMs), requests[0]?.nowMs as number);
+    const head = [durability === "full" ? 1 : 0, lockMs, aheadMaxMs ?? AHEAD_UNBOUNDED_MS, requests[0]?.generation];
+    const numbers = [...head, countsUsage ? 1 : 0, latestMs];
+    const steps: number[] = [];
+    const stepsFrom = numbers.length + 4 * this.#sums.length + 1;
+    for (const sum of this.#sums) {
+      numbers.push(sum.requests, sum.changeNumber, stepsFrom + steps.length, sum.steps.length);
+      for (const { nowMs, amounts } of sum.steps) {
+        steps.push(nowMs);
+        for (const milli of amounts) steps.push(milli ?? -1);
+      }
+    }
+    const keys = this.#sums.map(({ bucket }) => (buckets[bucket] as Batch["buckets"][0]).key);
+    return [
+      ...[
+        namespaceId,
+        lane,
+        seq,
+        texts(keys.map(({ entityId }) => entityId)),
+        texts(keys.map(({ resource }) => resource)),
+      ],
+      ...[texts(this.#sums.map(({ signature }) => signature)), `{${numbers.join(",")},${steps.join(",")}}`],
+    ];
+  }
+
+  /** The rows of buckets that are new. */
+  #made(): readonly RowJson[] {
+    return this.#sums.flatMap((sum) => {
+      const { key, brought } = this.#batch.buckets[sum.bucket] as BatchBucket;
+      return brought === undefined ? [] : [newRowJson(key, { ...brought.row, epochMs: begunMs(sum) })];
+    });
+  }
+
+  /** Undefined: somebody is short, and several requests have to be judged one by one. */
+  replyOf({ kind, summed, stamp, generation }: SummedJson): BatchReply | undefined {
+    const { buckets, countsUsage } = this.#batch;
+    const isShort = kind === "short";
+    const judged: JudgedSum[] = new Array(buckets.length);
+    for (const json of summed) {
+      const sum = this.#sums[(json[0][0] as number) - 1] as Sum;
+      judged[sum.bucket] = judgedOf(json, sum, isShort ? undefined : { stamp, countsUsage });
+    }
+    const serverMs = Math.floor(stamp / 1_000);
+    const repeated = kind === "repeated";
+    return this.#take.replyOf({ kind: isShort ? "short" : "applied", repeated, generation, serverMs, judged });
+  }
 }
 
-function seenRow(row: RowJson): SeenRow {
-  return {
-    version: row.version,
-    signature: row.signature,
-    limitsText: row.limits,
-    epochMs: row.epoch,
-    renewAtMs: row.renew,
-    validUntilMs: row.valid,
-    writtenMs: row.written,
-    asOfMs: row.asOf,
-    generation: row.generation,
-    metNumber: row.met,
-    hourMs: row.hour,
-    requests: row.requests,
-    marks: row.marks,
-    tokensMilli: row.tokens,
-    remainders: row.remainder,
-    countedMilli: row.counted,
-    windows: row.window,
-    topUpsMilli: row.topUp,
-    resets: row.resets,
-  };
+function inOrderOfKeys(sums: readonly Sum[], { buckets }: Batch): readonly Sum[] {
+  const keyOf = ({ bucket }: Sum) => (buckets[bucket] as Batch["buckets"][0]).key;
+  return [...sums].sort((one, other) => {
+    const [a, b] = [keyOf(one), keyOf(other)];
+    return a.entityId === b.entityId ? inOrder(a.resource, b.resource) : inOrder(a.entityId, b.entityId);
+  });
+}
+
+/** The order of the server, which compares bytes; names are ASCII (`domain/names/name-rules.ts`). */
+function inOrder(one: string, other: string): number {
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
+/** The answer of the function; `repeated`: the general take has found it in the lane. */
+export interface SummedJson {
+  readonly kind: "applied" | "short" | "repeated";
+  /** By bucket, in the order of the arguments. */
+  readonly summed: readonly SummedRowJson[];
+  readonly stamp: number;
+  readonly generation: number;
+}
+
+type SummedRowJson = readonly [
+  /** The place in the arguments, the row as it was before, and the levels of its limits. */
+  row: readonly (number | null)[],
+  marks: string | null,
+  /** The tokens after each step, and what is counted; null: there is not enough. */
+  levels: readonly (number | null)[] | null,
+];
+
+/** The numbers of a row in front of those of its levels. */
+const ROW_NUMBERS = 11;
+
+/** A bucket from what its row was before the batch on: its levels after each step are the server's. */
+function judgedOf(
+  [row, marks, levels]: SummedRowJson,
+  sum: Sum,
+  applied: { readonly stamp: number; readonly countsUsage: boolean } | undefined,
+): JudgedSum {
+  const count = (row.length - ROW_NUMBERS) / 6;
+  const part = (i: number) => row.slice(ROW_NUMBERS + i * count, ROW_NUMBERS + (i + 1) * count);
+  const [, version, epochMs, renewAtMs, validUntilMs, writtenMs, asOfMs, generation, metNumber, hourMs, requests] =
+    row as readonly number[];
+  const after = levels?.slice(0, -count);
+  const seen = {
+    version: applied === undefined ? (version as number) : Math.max((version as number) + 1, applied.stamp),
+    ...{ signature: sum.signature, limitsText: undefined, epochMs, renewAtMs, validUntilMs, writtenMs, asOfMs },
+    ...{ generation, metNumber, hourMs, marks },
+    tokensMilli: (applied && after?.slice(-count)) ?? part(0),
+    requests: (requests as number) + (applied?.countsUsage ? sum.requests : 0),
+    remainders: part(1),
+    countedMilli: (applied && levels?.slice(-count)) ?? part(2),
+    windows: part(3),
+    topUpsMilli: part(4),
+    resets: part(5),
+  } as SeenRow;
+  return { row: seen, tokensMilli: after && [...part(0), ...after] };
 }

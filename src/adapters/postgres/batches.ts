@@ -9,6 +9,7 @@ import type {
   BatchReply,
   BatchStore,
   IdleBucket,
+  LookedAtBucket,
   OperationKey,
   RowOperation,
   RowOperationReply,
@@ -17,40 +18,60 @@ import type {
 } from "../../ports/batch-store.ts";
 import type { BucketOwner } from "../../ports/bucket-store.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
-import { leftRows, replyOf, rowJson, TAKE_TEXT, takeValues, texts } from "./batch-text.ts";
-import { BUCKET_JSON, type BucketJson, rowOfJson } from "./bucket-json.ts";
-import type { Connection } from "./connection.ts";
+import { SummedTries } from "../../straight/summed-take.ts";
+import {
+  type AnswerJson,
+  broughtRow,
+  leftRows,
+  replyOf,
+  type SummedJson,
+  SummedStatement,
+  TAKE_TEXT,
+  type TakeSettings,
+  takeValues,
+  texts,
+} from "./batch-text.ts";
+import type { Connection, Patience } from "./connection.ts";
 import { faultOf, thrownFor } from "./faults.ts";
+import { BUCKET_JSON, type RowJson, rowOfJson } from "./row-fields.ts";
 
 /** A lock is given up so much earlier than the caller, so that what became of the take is still told in time. */
 const SPARE_MS = 50;
 
+interface BatchesParts {
+  readonly connection: Connection;
+  readonly durability: "normal" | "full";
+  /** Kept to the time of the server by what it answers; undefined: readings come from elsewhere. */
+  readonly clock: DisciplinedClock | undefined;
+  readonly steadyMs: () => number;
+}
+
 /** Takes and rows of buckets on a server. */
 export class PostgresBatches implements BatchStore {
   readonly #connection: Connection;
-  readonly #durability: "normal" | "full";
+  readonly #parts: BatchesParts;
+  /** The lanes that have a row on the server, which only the general take makes. */
+  readonly #lanes = new Map<string, SummedTries>();
 
-  readonly #clock: DisciplinedClock | undefined;
-
-  /** `clock`: kept to the time of the server by what it answers. */
-  constructor(connection: Connection, durability: "normal" | "full", clock: DisciplinedClock | undefined) {
-    this.#connection = connection;
-    this.#durability = durability;
-    this.#clock = clock;
+  constructor(parts: BatchesParts) {
+    this.#connection = parts.connection;
+    this.#parts = parts;
   }
 
   async apply(batch: Batch, timeoutMs: number): Promise<BatchReply> {
-    const lockMs = Math.max(1, timeoutMs - SPARE_MS);
-    const values = takeValues(batch, { durability: this.#durability, lockMs });
-    const sent = this.#clock?.stamp();
+    const { clock, steadyMs } = this.#parts;
+    const untilMs = steadyMs() + timeoutMs;
+    const tries = this.#lanes.get(batch.lane);
+    const summed = SummedStatement.of(batch);
     try {
-      // Longer than anybody waits: what lands late is still heard of, and given back. After that the connection is ended.
-      const patience = { connectMs: lockMs, answerMs: 2 * timeoutMs };
-      const [row] = await this.#connection.runTake(TAKE_TEXT, values, patience);
-      const reply = replyOf(row?.answer);
+      const sent = clock?.stamp();
+      const isTried = summed && tries?.isWorthIt(batch);
+      const together = isTried ? await this.#together(summed, timeoutMs) : undefined;
+      const reply = together ?? (await this.#oneByOne(batch, summed, Math.max(1, untilMs - steadyMs())));
+      if (isTried) tries?.note(batch, together === undefined ? reply : undefined);
       // The answer to a repeat has the time of then.
       if (sent !== undefined && reply.kind === "done" && !reply.repeated) {
-        this.#clock?.observe({ dateMs: reply.serverMs, sent });
+        clock?.observe({ dateMs: reply.serverMs, sent });
       }
       return reply;
     } catch (error) {
@@ -58,15 +79,39 @@ export class PostgresBatches implements BatchStore {
     }
   }
 
+  async #together(summed: SummedStatement, timeoutMs: number): Promise<BatchReply | undefined> {
+    const { values, patience } = this.#sending(timeoutMs);
+    const [row] = await this.#connection.runTake(...summed.call(values), patience);
+    return typeof row?.answer === "string" ? summed.replyOf(JSON.parse(row.answer) as SummedJson) : undefined;
+  }
+
+  async #oneByOne(batch: Batch, summed: SummedStatement | undefined, timeoutMs: number): Promise<BatchReply> {
+    const { values, patience } = this.#sending(timeoutMs);
+    const [row] = await this.#connection.runTake(TAKE_TEXT, takeValues(batch, values), patience);
+    const answer = JSON.parse(String(row?.answer)) as AnswerJson | SummedJson;
+    // A repeat of a batch that was done together.
+    if ("summed" in answer) return summed?.replyOf(answer) as BatchReply;
+    const reply = replyOf(answer);
+    const isKept = batch.isRepeat || (reply.kind === "done" && reply.replies.some(({ kind }) => kind === "applied"));
+    if (isKept && !this.#lanes.has(batch.lane)) this.#lanes.set(batch.lane, new SummedTries());
+    return reply;
+  }
+
+  #sending(timeoutMs: number): { readonly values: TakeSettings; readonly patience: Patience } {
+    const lockMs = Math.max(1, timeoutMs - SPARE_MS);
+    // Longer than anybody waits: what lands late is still heard of, and given back. After that the connection is ended.
+    const patience = { connectMs: lockMs, answerMs: 2 * timeoutMs };
+    return { values: { durability: this.#parts.durability, lockMs }, patience };
+  }
+
   async operate(operation: RowOperation): Promise<RowOperationReply> {
     const { namespaceId, bucket, idempotencyKey, nowMs, forgottenMs, amountsText, event, brought } = operation;
-    const row = { version: brought.version, left: leftRows(brought.left), ...rowJson(brought.row) };
     // Under its key it may be sent again, whatever became of it.
     const [answer] = await this.#connection.queryAgain(
       "SELECT @.operate_1($1, $2, $3, $4, $5::bigint, $6::bigint, $7, $8::text::json, $9::text::jsonb) AS answer",
       [
         ...[namespaceId, bucket.entityId, bucket.resource, idempotencyKey, nowMs, forgottenMs],
-        ...[amountsText, eventText(event), JSON.stringify(row)],
+        ...[amountsText, eventText(event), JSON.stringify(broughtRow(brought))],
       ],
       "always",
     );
@@ -103,7 +148,7 @@ export class PostgresBatches implements BatchStore {
       [namespaceId, texts(keys.map(({ entityId }) => entityId)), texts(keys.map(({ resource }) => resource))],
     );
     assert(found.length === keys.length, `${keys.length} buckets were asked for, ${found.length} answered`);
-    return found.map((row) => (row.found === null ? undefined : rowOfJson(row.found as BucketJson)));
+    return found.map((row) => (row.found === null ? undefined : rowOfJson(row.found as RowJson)));
   }
 
   async listKeys(namespaceId: string, { entityId }: BucketOwner, page: PageRequest): Promise<Page<BucketKey>> {
@@ -118,27 +163,36 @@ export class PostgresBatches implements BatchStore {
   }
 
   async listByResource(namespaceId: string, resource: string, page: PageRequest): Promise<Page<StoredBucket>> {
-    const found = await this.#read(
-      `SELECT entity, ${BUCKET_JSON} AS found FROM @.bucket b
-       WHERE namespace = $1 AND resource = $2 AND entity > $3 ORDER BY entity LIMIT $4::bigint`,
-      [namespaceId, resource, textAfter(page.cursor), page.limit + 1],
-    );
+    const found = await this.#read(firstBuckets("namespace = $1 AND resource = $2 AND entity > $3", "entity"), [
+      namespaceId,
+      resource,
+      textAfter(page.cursor),
+      page.limit + 1,
+    ]);
     const items = found.map((row) => ({
       key: bucketKey(String(row.entity), resource),
-      row: rowOfJson(row.found as BucketJson),
+      row: rowOfJson(row.found as RowJson),
     }));
     return pageOf(items, page.limit, ({ key }) => keyCursor(key.entityId));
   }
 
-  async some(namespaceId: string, from: BucketKey, limitMax: number): Promise<readonly StoredBucket[]> {
-    const found = await this.#read(
-      `SELECT entity, resource, ${BUCKET_JSON} AS found FROM @.bucket b
-       WHERE namespace = $1 AND (entity, resource) >= ($2, $3) ORDER BY entity, resource LIMIT $4::bigint`,
-      [namespaceId, from.entityId, from.resource, limitMax],
-    );
+  async some(
+    namespaceId: string,
+    from: BucketKey,
+    { limitMax, epochBeforeMs }: Parameters<BatchStore["some"]>[2],
+  ): Promise<readonly LookedAtBucket[]> {
+    // The namespace as a bound of the walk: of one that is equal a server without statistics expects so few rows that it sorts all that follow.
+    const condition = "(namespace, entity, resource) >= ($1, $2, $3) AND namespace <= $1";
+    const found = await this.#read(firstBuckets(condition, "namespace, entity, resource", "epoch_ms < $5::bigint"), [
+      namespaceId,
+      from.entityId,
+      from.resource,
+      limitMax,
+      epochBeforeMs,
+    ]);
     return found.map(({ entity, resource, found: row }) => ({
       key: bucketKey(String(entity), String(resource)),
-      row: rowOfJson(row as BucketJson),
+      row: row === null ? undefined : rowOfJson(row as RowJson),
     }));
   }
 
@@ -161,7 +215,7 @@ export class PostgresBatches implements BatchStore {
     return this.#connection.queryAgain(text, values, "always");
   }
 
-  /** What an error means for a batch. What asking again would not help against is thrown. */
+  /** The reply for an error. One that asking again would not help against is thrown. */
   #failed(error: unknown): BatchReply {
     switch (faultOf(error)) {
       case "rolledBack":
@@ -176,6 +230,14 @@ export class PostgresBatches implements BatchStore {
         throw isolationWrong(error) ?? thrownFor(error, this.#connection.name);
     }
   }
+}
+
+/**
+ * The first `$4` buckets. Their JSON, which costs much more than finding them, is made of these alone, and of those that are wanted.
+ */
+function firstBuckets(condition: string, order: string, wanted = "true"): string {
+  const first = `SELECT * FROM @.bucket WHERE ${condition} ORDER BY ${order} LIMIT $4::bigint`;
+  return `SELECT entity, resource, CASE WHEN ${wanted} THEN ${BUCKET_JSON} END AS found FROM (${first}) b ORDER BY ${order}`;
 }
 
 /** The event is a text within the JSON: what it holds may be such as the server's JSON refuses (\\u0000). */

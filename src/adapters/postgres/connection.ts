@@ -9,18 +9,21 @@ export interface PostgresClient {
   query(text: string, values?: unknown[]): Promise<{ readonly rows: readonly unknown[] }>;
 }
 
-/** How long is waited for a connection, and then for the answer. */
+/** A statement waits this long for a connection, and then for the answer. */
 export interface Patience {
   readonly connectMs: number;
   readonly answerMs: number;
 }
 
-/** How statements reach the server: one call is one statement, in a transaction of its own. */
+/** The way of statements to the server: one call is one statement, in a transaction of its own. */
 export interface Session {
   /** Rejects with the error of the driver, or with `TimeIsUp`; then the statement may still be under way. */
   run(text: string, values: readonly unknown[], patience: Patience): Promise<readonly Row[]>;
   close(): Promise<void>;
 }
+
+/** Runs one statement on a connection. */
+type Run = (text: string, values: readonly unknown[]) => Promise<unknown>;
 
 /**
  * The schema of one store on a server. Statements name what they mean with `@.` in front (`SELECT value FROM @.generation`): a
@@ -32,8 +35,12 @@ export class Connection {
   readonly schema: string;
   readonly #takes: Session;
   readonly #others: Session;
+  readonly #othersMax: number;
+  readonly #warmBy: ((warm: (run: Run) => Promise<void>) => Promise<void>) | undefined;
   readonly #adminPatience: Patience;
   readonly #texts = new Map<string, string>();
+  /** Statements that are no takes and under way by `#others`. */
+  #othersUnderWay = 0;
   #closing: Promise<void> | undefined;
 
   constructor(parts: {
@@ -42,12 +49,18 @@ export class Connection {
     /** For takes; `others` may be the same. */
     readonly takes: Session;
     readonly others: Session;
+    /** What is no take has so many connections at most. Default: one. */
+    readonly othersMax?: number;
+    /** Runs this on connections before requests use them. Absent: they are the caller's. */
+    readonly warmBy?: (warm: (run: Run) => Promise<void>) => Promise<void>;
     readonly adminTimeoutMs: number;
   }) {
     this.name = parts.name;
     this.schema = parts.schema;
     this.#takes = parts.takes;
     this.#others = parts.others;
+    this.#othersMax = parts.othersMax ?? 1;
+    this.#warmBy = parts.warmBy;
     this.#adminPatience = { connectMs: parts.adminTimeoutMs, answerMs: parts.adminTimeoutMs };
   }
 
@@ -58,25 +71,38 @@ export class Connection {
   async query(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
     this.requireOpen();
     try {
-      return await this.#others.run(this.text(text), values, this.#adminPatience);
+      return await this.#run(this.#others, text, values);
     } catch (error) {
       throw thrownFor(error, this.name);
     }
   }
 
   /**
-   * The same again while the server answers that it has rolled the statement back for the sake of another one. For statements that may be
-   * repeated whatever became of them, such as reads, a lost connection counts as well.
+   * Runs one statement of a request that only reads, and repeats it as `queryAgain` does. It does not wait behind a long list or a sweep:
+   * while something else is under way, a connection of takes serves it.
    */
-  async queryAgain(
+  readAgain(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
+    return this.#again(text, values, "always", this.#othersUnderWay < this.#othersMax ? this.#others : this.#takes);
+  }
+
+  /**
+   * Runs one statement that is no take, again while the server has rolled it back for the sake of another one. For statements that may
+   * be repeated whatever became of them, such as reads, a lost connection counts as well.
+   */
+  queryAgain(text: string, values: readonly unknown[], repeats: "always" | "rolledBack"): Promise<readonly Row[]> {
+    return this.#again(text, values, repeats, this.#others);
+  }
+
+  async #again(
     text: string,
     values: readonly unknown[],
     repeats: "always" | "rolledBack",
+    session: Session,
   ): Promise<readonly Row[]> {
     this.requireOpen();
     for (let tries = 1; ; tries++) {
       try {
-        return await this.#others.run(this.text(text), values, this.#adminPatience);
+        return await this.#run(session, text, values);
       } catch (error) {
         const fault = faultOf(error);
         const mayRepeat = fault === "rolledBack" || (repeats === "always" && fault === "unknown");
@@ -87,12 +113,17 @@ export class Connection {
 
   /** Runs a statement that is no take; rejects with the driver's own error, for whoever tells what it means for a commit. */
   runOther(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
-    return this.#others.run(this.text(text), values, this.#adminPatience);
+    return this.#run(this.#others, text, values);
   }
 
   /** Runs a statement of a take; rejects with the driver's own error, for whoever tells what it means for the take. */
   runTake(text: string, values: readonly unknown[], patience: Patience): Promise<readonly Row[]> {
     return this.#takes.run(this.text(text), values, patience);
+  }
+
+  /** Connections run this before requests use them, from now on, beside everything else. */
+  warmBy(warm: (run: Run) => Promise<void>): void {
+    void this.#warmBy?.((run) => warm((text, values) => run(this.text(text), values)));
   }
 
   /** The statement for this schema. */
@@ -114,6 +145,16 @@ export class Connection {
   close(): Promise<void> {
     this.#closing ??= this.#end();
     return this.#closing;
+  }
+
+  async #run(session: Session, text: string, values: readonly unknown[]): Promise<readonly Row[]> {
+    const counted = session === this.#others ? 1 : 0;
+    this.#othersUnderWay += counted;
+    try {
+      return await session.run(this.text(text), values, this.#adminPatience);
+    } finally {
+      this.#othersUnderWay -= counted;
+    }
   }
 
   async #end(): Promise<void> {

@@ -1,9 +1,9 @@
 import { LimiterError, NotFoundError, RateLimiterUnavailable, VersionError } from "../../domain/names/errors.ts";
-import { rolesWith } from "./rights.ts";
+import { rolesWith } from "./schema.ts";
 import { tlsFault } from "./tls.ts";
 
 /**
- * What an error of the server or of the driver means to us.
+ * An error of the server or of the driver is one of these faults.
  * - `rolledBack`: for the sake of another transaction, or for a lock that was not had in time; the same may be sent again.
  * - `notApplied`: the server cannot be reached or has no room; certainly nothing was done.
  * - `unknown`: the connection ended, or time was up, after sending; perhaps it was done.
@@ -13,20 +13,21 @@ import { tlsFault } from "./tls.ts";
  */
 type Fault = "rolledBack" | "notApplied" | "unknown" | "standby" | "refused" | "rights" | "missing" | "other";
 
-/** By SQLSTATE, or by the code that the system or the driver gives. */
-const FAULTS: Readonly<Record<string, Fault>> = {
-  ...{ "40001": "rolledBack", "40P01": "rolledBack", "55P03": "rolledBack" },
-  ...{ ECONNREFUSED: "notApplied", ENOTFOUND: "notApplied", EAI_AGAIN: "notApplied", EHOSTUNREACH: "notApplied" },
-  ...{ ENETUNREACH: "notApplied", "53300": "notApplied", "57P03": "notApplied", "08001": "notApplied" },
-  ...{ "08004": "notApplied", "57014": "notApplied", "53100": "notApplied", "53200": "notApplied" },
-  ...{ "58030": "notApplied", "53400": "notApplied" },
-  ...{ "57P01": "unknown", "57P02": "unknown", "08006": "unknown", "08003": "unknown", "40003": "unknown" },
-  ...{ ECONNRESET: "unknown", EPIPE: "unknown", ETIMEDOUT: "unknown" },
-  ...{ "25006": "standby", "57P04": "standby" },
-  ...{ "28P01": "refused", "28000": "refused", "3D000": "refused" },
-  "42501": "rights",
-  ...{ "42883": "missing", "42P01": "missing", "3F000": "missing" },
+/** SQLSTATEs, and codes that the system or the driver gives. */
+const CODES: Readonly<Record<Exclude<Fault, "other">, string>> = {
+  rolledBack: "40001 40P01 55P03",
+  notApplied:
+    "ECONNREFUSED ENOTFOUND EAI_AGAIN EHOSTUNREACH ENETUNREACH 53300 57P03 08001 08004 57014 53100 53200 58030 53400",
+  unknown: "57P01 57P02 08006 08003 40003 ECONNRESET EPIPE ETIMEDOUT",
+  standby: "25006 57P04",
+  refused: "28P01 28000 3D000",
+  rights: "42501",
+  missing: "42883 42P01 3F000",
 };
+
+const FAULTS = new Map(
+  Object.entries(CODES).flatMap(([fault, codes]) => codes.split(" ").map((code) => [code, fault as Fault] as const)),
+);
 
 /**
  * A disk or a memory that is full or broken. Where the server cannot live with it, it stops at once (PANIC), also in the middle of a commit
@@ -36,7 +37,6 @@ const PERHAPS_STOPPED = /^(53[12]|58|XX)/;
 
 /** Time was up before the server had answered. */
 export class TimeIsUp extends Error {
-  /** Whether the statement had been sent. */
   readonly isSent: boolean;
 
   constructor(timeoutMs: number, isSent: boolean) {
@@ -61,10 +61,10 @@ export function faultOf(error: unknown): Fault {
   const code = codeOf(error);
   if (code === undefined) return isEndOfConnection(error) ? "unknown" : "other";
   if (PERHAPS_STOPPED.test(code) && !isPlainError(error)) return "unknown";
-  return FAULTS[code] ?? (code.startsWith("08") ? "unknown" : "other");
+  return FAULTS.get(code) ?? (code.startsWith("08") ? "unknown" : "other");
 }
 
-/** Whether the connection that brought this error can be used again. */
+/** True if the connection that brought this error can be used again. */
 export function leavesConnection(error: unknown): boolean {
   const code = codeOf(error);
   return code !== undefined && /^[0-9A-Z]{5}$/.test(code) && !/^(08|57P|25006)/.test(code) && isPlainError(error);

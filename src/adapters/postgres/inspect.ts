@@ -1,5 +1,6 @@
 import type { Connection, Row } from "./connection.ts";
-import { executedBy, readByAcquire } from "./rights.ts";
+import { executedBy, readByAcquire } from "./schema.ts";
+import type { CallingRole } from "./schema-part.ts";
 
 /** A server and a schema as they are found, for `doctor`. */
 export interface SchemaInspection {
@@ -7,13 +8,13 @@ export interface SchemaInspection {
   readonly serverVersion: string;
   /** It replays another server's log, and takes no writes. */
   readonly isStandby: boolean;
-  /** What transactions begin with; takes need `read committed`. */
+  /** Transactions begin with this level; takes need `read committed`. */
   readonly isolation: string;
   readonly fsync: boolean;
   readonly fullPageWrites: boolean;
-  /** What a commit waits for unless it says otherwise; takes wait for `local` at least. */
+  /** A commit waits for this unless it says otherwise; takes wait for `local` at least. */
   readonly synchronousCommit: string;
-  /** For so long a take of `durability: "normal"` may be lost. */
+  /** A take of `durability: "normal"` may be lost within this time. */
   readonly lossMaxMs: number;
   readonly synchronousStandbyNames: string;
   readonly standbys: readonly { readonly name: string; readonly state: string }[];
@@ -21,9 +22,9 @@ export interface SchemaInspection {
   readonly oldest: OldTransaction | undefined;
   /** Sessions of other users, of which this one may not see since when they have a transaction open. */
   readonly hiddenSessions: number;
-  /** Of the table of buckets; undefined where there is none, or nothing was counted yet. */
+  /** The rows of the table of buckets; undefined: there is none, or nothing was counted yet. */
   readonly rows: { readonly live: number; readonly dead: number } | undefined;
-  /** How many more this user may open. */
+  /** This user may open so many more. */
   readonly connectionsLeft: number;
   readonly connectionsMax: number;
   readonly isEncrypted: boolean;
@@ -41,11 +42,11 @@ interface OldTransaction {
   readonly ageMs: number;
 }
 
-/** What the user may do in the schema. */
+/** The rights of the user in the schema. */
 interface UserRights {
   /** The widest role of which it has something that narrower ones have not. `owner` also makes and upgrades tables. */
   readonly role: "owner" | "admin" | "acquire" | "read";
-  /** What it lacks of that role, each as `EXECUTE take_1(json)` or `SELECT meta`. */
+  /** The rights of that role that the user lacks, each as `EXECUTE take_2(json)` or `SELECT meta`. */
   readonly lacks: readonly string[];
 }
 
@@ -110,14 +111,15 @@ async function rightsIn(connection: Connection): Promise<Pick<SchemaInspection, 
   } & { readonly [Name in "usage" | "owner"]: boolean };
   const hasTables = tables.includes("meta");
   if (owner) return { hasTables, rights: { role: "owner", lacks: [] } };
-  const callsAny = (role: "acquire" | "admin") => executedBy([role]).some((name) => callable.includes(name));
+  const callsAny = (role: CallingRole) => executedBy(role, "own").some((name) => callable.includes(name));
   const role = callsAny("admin") ? "admin" : callsAny("acquire") ? "acquire" : "read";
-  const called = { admin: executedBy(["acquire", "admin"]), acquire: executedBy(["acquire"]), read: [] }[role];
   const read = role === "acquire" ? readByAcquire() : tables;
   const lacks = [
     ...(usage ? [] : [`USAGE ON SCHEMA ${connection.schema}`]),
     ...read.filter((table) => !readable.includes(table)).map((table) => `SELECT ${table}`),
-    ...called.filter((name) => !callable.includes(name)).map((name) => `EXECUTE ${name}`),
+    ...executedBy(role)
+      .filter((name) => !callable.includes(name))
+      .map((name) => `EXECUTE ${name}`),
   ];
   return { hasTables, rights: { role, lacks } };
 }

@@ -1,8 +1,9 @@
 import { LimiterError, NotFoundError, ValidationError, VersionError } from "../../domain/names/errors.ts";
-import type { Connection, Row } from "./connection.ts";
-import { LEAST_CLIENT, SCHEMA_PARTS, SCHEMA_VERSION } from "./schema.ts";
+import { type Connection, inSchema, type Row } from "./connection.ts";
+import { executedBy, type GrantedRoles, LEAST_CLIENT, readByAcquire, SCHEMA_PARTS, SCHEMA_VERSION } from "./schema.ts";
+import type { CallingRole } from "./schema-part.ts";
 
-/** What a schema says of itself; version 0: it has no tables of ours. */
+/** A schema as it describes itself; version 0: it has no tables of ours. */
 interface Found {
   readonly version: number;
   readonly leastClient: number;
@@ -130,3 +131,31 @@ const META = [
   );
   INSERT INTO @.meta VALUES (1, 'zae-limiter', 0, 0);`,
 ];
+
+/** The statements that give roles their rights, for the owner of the schema. */
+export function grants(schema: string, { acquire, admin, read }: GrantedRoles): readonly string[] {
+  const named = (role: CallingRole) => executedBy(role).map((name) => `@.${name}`);
+  const takersRead = readByAcquire().map((table) => `@.${table}`);
+  const all = `ALL TABLES IN SCHEMA "${schema}"`;
+  const given = [
+    ...to(acquire, takersRead.join(", "), named("acquire")),
+    ...to(admin, all, named("admin")),
+    ...to(read, all, named("read")),
+  ];
+  return given.map((text) => inSchema(text, schema));
+
+  function to(role: string | undefined, tables: string, called: readonly string[]): readonly string[] {
+    if (role === undefined) return [];
+    const name = quoted(role);
+    return [
+      `GRANT USAGE ON SCHEMA "${schema}" TO ${name};`,
+      `GRANT SELECT ON ${tables} TO ${name};`,
+      ...called.map((each) => `GRANT EXECUTE ON FUNCTION ${each} TO ${name};`),
+    ];
+  }
+}
+
+/** The name of a role as SQL has it. */
+export function quoted(role: string): string {
+  return `"${role.replaceAll('"', '""')}"`;
+}

@@ -5,7 +5,7 @@ interface Column {
   readonly type: "text" | "bigint" | "boolean";
 }
 
-/** Where records of a kind are kept: a column for each part of the key, and for what they are found by. The rest is in `body`. */
+/** The table of a kind of records: a column for each part of the key, and for what they are found by. The rest is in `body`. */
 export interface RecordTable {
   readonly table: string;
   /** False: the table of namespaces itself. */
@@ -65,10 +65,15 @@ export const RECORD_TABLES: Readonly<Record<RecordKind, RecordTable>> = {
     [{ ...bigint("forget_at_ms"), field: "forgottenAtMs", isOptional: false }],
   ),
   refusal: table("refusal", [bigint("hour_ms"), text("entity"), text("resource"), text("writer")]),
+  refusalLog: table("refusal_log", [bigint("hour_ms"), text("entity"), text("writer")]),
+  caller: table("caller_usage", [bigint("hour_ms"), text("entity"), text("resource"), text("writer")]),
 };
 
-/** What a process that only takes writes beside its takes. */
-export const KINDS_OF_TAKERS: readonly RecordKind[] = ["lease", "leaseKey", "refusal"];
+/** The version of the schema since which a kind has its table; the others have had it from the first. */
+export const TABLE_SINCE: Readonly<Partial<Record<RecordKind, number>>> = { refusalLog: 3, caller: 4 };
+
+/** A process that only takes writes these beside its takes. */
+export const KINDS_OF_TAKERS: readonly RecordKind[] = ["lease", "leaseKey", "refusal", "refusalLog", "caller"];
 
 /** Tables that `someIn` empties; all with a column `namespace`. */
 export const TABLES_IN_NAMESPACE: readonly string[] = [
@@ -77,8 +82,8 @@ export const TABLES_IN_NAMESPACE: readonly string[] = [
   "audit",
 ];
 
-/** `CREATE TABLE` of a kind. Bodies are `json`, not `jsonb`: names and metadata are any texts, also such as `jsonb` refuses. */
-export function createTable({ table: name, isInNamespace, key, by }: RecordTable): string {
+/** `CREATE TABLE` of a kind; `mayExist`: where it is there already, it stays. Bodies are `json`, not `jsonb`: names and metadata are any texts, also such as `jsonb` refuses. */
+export function createTable({ table: name, isInNamespace, key, by }: RecordTable, mayExist: boolean): string {
   const columns = [
     ...(isInNamespace ? [`namespace text COLLATE "C" NOT NULL`] : []),
     ...key.map((column) => `${defined(column)} NOT NULL`),
@@ -87,7 +92,7 @@ export function createTable({ table: name, isInNamespace, key, by }: RecordTable
     "body json NOT NULL",
     `PRIMARY KEY (${primaryKey({ isInNamespace, key })})`,
   ];
-  return `CREATE TABLE @.${name} (${columns.join(", ")});`;
+  return `CREATE TABLE ${mayExist ? "IF NOT EXISTS " : ""}@.${name} (${columns.join(", ")});`;
 }
 
 /** The columns of the primary key. */
@@ -97,4 +102,12 @@ export function primaryKey({ isInNamespace, key }: Pick<RecordTable, "isInNamesp
 
 function defined({ name, type }: Column): string {
   return type === "text" ? `${name} text COLLATE "C"` : `${name} ${type}`;
+}
+
+/** Characters that may stand in any text of a caller, and that the server's JSON cannot read: NUL, and halves of surrogate pairs. */
+const UNREADABLE = "\\\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})";
+
+/** A body whose parts the server can read: of the parts that it cannot, another character stands in their place. */
+export function readableJson(body: string): string {
+  return `regexp_replace(${body}::text, '${UNREADABLE}', '\\\\ufffd', 'g')::json`;
 }

@@ -11,17 +11,18 @@ import type {
   StoredRecord,
   SumQuery,
   Sums,
+  TouchedNames,
 } from "../../ports/record-store.ts";
 import type { Connection } from "./connection.ts";
 import { faultOf, thrownFor } from "./faults.ts";
-import { listStatement } from "./record-lists.ts";
-import { sumStatement } from "./record-sums.ts";
-import { KINDS_OF_TAKERS, RECORD_TABLES } from "./record-tables.ts";
+import { GatheredReads } from "./gathered-reads.ts";
+import { listStatement, sumStatement } from "./record-lists.ts";
+import { KINDS_OF_TAKERS } from "./record-tables.ts";
 
-/** As often a statement is sent that the server rolled back for the sake of another one. */
+/** A statement that the server rolled back for the sake of another one is sent this often. */
 const TRIES_MAX = 5;
 
-/** A lock of others is given up so much earlier than the answer, so that it is told that nothing was done. */
+/** A lock of others is given up this much earlier than the answer, so that the caller learns that nothing was done. */
 const SPARE_MS = 50;
 
 const GENERATION = "coalesce((SELECT value FROM @.generation WHERE namespace = $1), 0)";
@@ -30,31 +31,39 @@ const GENERATION = "coalesce((SELECT value FROM @.generation WHERE namespace = $
 export class PostgresRecords implements RecordStore {
   readonly #connection: Connection;
   readonly #waitMs: number;
+  readonly #reads = new GatheredReads((scope, keys, since) => this.#read(scope, keys, since));
 
-  /** `timeoutMs`: so long the connection waits for an answer. */
+  /** `timeoutMs`: the connection waits this long for an answer. */
   constructor(connection: Connection, timeoutMs: number) {
     this.#connection = connection;
     this.#waitMs = Math.max(1, timeoutMs - SPARE_MS);
   }
 
-  async get(scope: string, keys: readonly RecordKey[]): Promise<FoundRecords> {
+  async get(scope: string, keys: readonly RecordKey[], since = Number.MAX_SAFE_INTEGER): Promise<FoundRecords> {
+    this.#connection.requireOpen();
+    return this.#reads.get(scope, keys, since);
+  }
+
+  async #read(scope: string, keys: readonly RecordKey[], since: number): Promise<FoundRecords> {
     const byKind = new Map<RecordKind, unknown[]>();
-    for (const [i, { kind, key }] of keys.entries()) byKind.set(kind, [...(byKind.get(kind) ?? []), [i, ...key]]);
-    const asked = [...byKind];
-    const selects = asked.map(([kind]) => selectOf(kind));
-    const found = selects.length === 0 ? "'[]'::json" : `(SELECT json_agg(f) FROM (${selects.join(" UNION ALL ")}) f)`;
-    // Also where nothing is asked for by it, the parameter needs a type.
-    const text = `SELECT json_build_object('generation', ${GENERATION}, 'found', ${found}, 'asked', json_typeof($2::text::json))::text AS answer`;
-    const answer = await this.#answer<{
-      readonly generation: number;
-      readonly found: readonly { readonly n: number; readonly version: number; readonly body: unknown }[] | null;
-    }>(text, [scope, JSON.stringify(Object.fromEntries(asked))]);
-    const records: (StoredRecord | undefined)[] = keys.map(() => undefined);
-    for (const { n, version, body } of answer.found ?? []) {
-      const { kind, key } = keys[n] as RecordKey;
-      records[n] = { kind, key, version, body };
+    for (const [i, { kind, key }] of keys.entries()) {
+      const asked = byKind.get(kind);
+      if (asked === undefined) byKind.set(kind, [[i, ...key]]);
+      else asked.push([i, ...key]);
     }
-    return { generation: answer.generation, records };
+    const values = [scope, since, JSON.stringify(Object.fromEntries(byKind))];
+    const [row] = await this.#connection.readAgain("SELECT @.read_1($1, $2::bigint, $3::text::json) AS answer", values);
+    const answer = JSON.parse(row?.answer as string) as {
+      readonly generation: number;
+      readonly changes: TouchedNames;
+      readonly found: readonly (readonly [place: number, version: number, body: unknown])[];
+    };
+    const records: (StoredRecord | undefined)[] = keys.map(() => undefined);
+    for (const [place, version, body] of answer.found) {
+      const { kind, key } = keys[place] as RecordKey;
+      records[place] = { kind, key, version, body };
+    }
+    return { generation: answer.generation, changes: answer.changes, records };
   }
 
   list(
@@ -125,21 +134,16 @@ function isDuplicate(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "23505";
 }
 
-/** The rows of a kind, with the place of each in the question: `$2` has the keys by kind. */
-function selectOf(kind: RecordKind): string {
-  const { table, isInNamespace, key } = RECORD_TABLES[kind];
-  const parts = key.map(({ name, type }, i) => `t.${name} = (k.value->>${i + 1})::${type}`);
-  const on = [...(isInNamespace ? ["t.namespace = $1"] : []), ...parts].join(" AND ");
-  return `SELECT (k.value->>0)::int AS n, t.version, t.body FROM json_array_elements($2::text::json->'${kind}') k JOIN @.${table} t ON ${on}`;
-}
-
-/** Whether it is what a process may write that only takes. */
+/** True for what a process that only takes may write. */
 function isOfTakers({ guard, puts, deletes, event, bumps }: RecordCommit): boolean {
   if (guard.kind !== "versions" || event !== undefined || bumps.length > 0) return false;
   return [...puts, ...deletes].every(({ kind }) => KINDS_OF_TAKERS.some((one) => one === kind));
 }
 
-function commitText({ scope, guard, puts, deletes, event, bumps, sent }: RecordCommit, waitMs: number): string {
+function commitText(
+  { scope, guard, puts, deletes, event, bumps, touched, sent }: RecordCommit,
+  waitMs: number,
+): string {
   const versions = guard.kind === "versions" ? guard.versions.toSorted(byKey) : [];
   const expected = new Map(versions.map(({ kind, key, version }) => [JSON.stringify([kind, ...key]), version]));
   const logged = event && {
@@ -150,7 +154,7 @@ function commitText({ scope, guard, puts, deletes, event, bumps, sent }: RecordC
     body: JSON.stringify(event.event),
   };
   return JSON.stringify({
-    ...{ scope, deletes, bumps, sent, waitMs: String(waitMs) },
+    ...{ scope, deletes, bumps, touched: touched ?? null, sent, waitMs: String(waitMs) },
     guard: guard.kind === "versions" ? { kind: "versions", versions } : guard,
     puts: puts.map((put) => ({
       ...put,

@@ -1,7 +1,7 @@
 /**
  * A piece of the schema: what the versions of the package that know it need. `tables` are made once, in the version that brings them, and
  * are never changed once released. `functions` carry a version in their name and are made anew with each version of the schema;
- * each is named with its arguments, for grants (`take_1(text, text)`). Those of takes call `audit_event_1(namespace text, event json)`,
+ * each is named with its arguments, for grants (`take_2(text, text)`). Those of takes call `audit_event_1(namespace text, event json)`,
  * which is one of the records.
  */
 export interface SchemaPart {
@@ -13,12 +13,20 @@ export interface SchemaPart {
 }
 
 export interface SchemaFunction {
-  /** With its arguments, as GRANT names it: `take_1(jsonb)`. */
+  /** With its arguments, as GRANT names it: `take_2(jsonb)`. */
   readonly name: string;
   readonly text: string;
-  /** Which role may call it; `admin` may call all of them. `inner`: only other functions do. */
-  readonly role: "acquire" | "admin" | "inner";
+  /** The least role that may call it: those after it may, too. `inner`: only other functions do. */
+  readonly role: CallingRole | "inner";
 }
+
+export type CallingRole = (typeof CALLING_ROLES)[number];
+
+/** Each may call what those before it may. */
+export const CALLING_ROLES = ["read", "acquire", "admin"] as const;
 
 /** The head that every function has, after its arguments and what it returns. */
 export const FUNCTION_HEAD = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp";
+
+/** So many changes of a namespace are kept: a process that has missed more reads everything again. */
+export const CHANGES_KEPT = 128;

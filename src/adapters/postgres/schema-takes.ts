@@ -1,9 +1,5 @@
-import { TAKE_NAME } from "./batch-text.ts";
-import { FORGET_FUNCTION, FORGET_NAME } from "./forget-function.ts";
-import { MARK_FUNCTION, MARK_NAME } from "./mark-function.ts";
-import { OPERATE_FUNCTION, OPERATE_NAME } from "./operate-function.ts";
 import type { SchemaPart } from "./schema-part.ts";
-import { TAKE_FUNCTION } from "./take-function.ts";
+import { sqlText } from "./sql-texts.ts";
 
 /**
  * - `generation`: one row a namespace; a namespace without one has generation 0. Whoever changes anything of a namespace holds
@@ -51,32 +47,64 @@ CREATE TABLE @.operation (
 CREATE INDEX operation_at ON @.operation (namespace, at_ms);
 `;
 
-/** `marks`: what was told of the limits of a bucket (straight/row-marks.ts); only `mark_1` changes it. */
+/** `marks`: what was told of the limits of a bucket (straight/row-codec.ts); only `mark_1` changes it. */
 const TABLES_2 = `
 ALTER TABLE @.bucket ADD COLUMN marks text;
 `;
 
-/** The number of the lock of a namespace. With names in full and no settings of its own, it becomes part of the statement that calls it. */
-const LOCK_OF = `
-CREATE OR REPLACE FUNCTION @.lock_of(namespace text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT
-AS $$ SELECT pg_catalog.hashtextextended('zae-limiter/@schema/' OPERATOR(pg_catalog.||) namespace, 0) $$;
+/**
+ * A lane is written with every batch. Without an index of its time its row stays on its page, which has room for the next one; and an answer that
+ * fits on a page is stored as it is, not compressed with each take.
+ */
+const TABLES_3 = `
+DROP INDEX @.lane_at;
+ALTER TABLE @.lane SET (fillfactor = 30, toast_tuple_target = 8160);
 `;
 
-/** The version that follows one: microseconds of the server's clock, and always more than before. Exact in JavaScript until 2255. */
-const STAMP_AFTER = `
-CREATE OR REPLACE FUNCTION @.stamp_after(version bigint) RETURNS bigint LANGUAGE sql VOLATILE STRICT SET search_path = pg_catalog, pg_temp
-AS $$ SELECT greatest(version + 1, floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint) $$;
+/**
+ * `change`: the names that a change touched, by the generation that it made. A generation without a row may have touched everything; so
+ * may those that are older than the rows that are kept.
+ */
+const TABLES_4 = `
+CREATE TABLE IF NOT EXISTS @.change (
+  namespace text COLLATE "C" NOT NULL, generation bigint NOT NULL, touched text[] COLLATE "C" NOT NULL,
+  PRIMARY KEY (namespace, generation)
+);
 `;
+
+/** The arguments of the general take, in the order of `takeValues`. */
+export const TAKE_TYPES = [
+  ...["text", "text", "bigint", "boolean", "text", "integer", "bigint", "boolean"],
+  ...["text[]", "text[]", "jsonb", "smallint[]", "bigint[]", "bigint[]", "boolean[]", "integer[]", "integer[]"],
+  ...["text[]", "bigint[]", "boolean[]", "bigint[]", "integer[]", "bigint[]", "bigint[]", "bigint[]", "jsonb"],
+  ...["jsonb", "text[]"],
+];
+
+const LEVELS_TYPES = [...Array(6).fill("bigint[]"), "bigint", "bigint[]", "integer", "integer", "boolean"];
+
+/** The functions of takes, each in a file of its own in `sql/`; the take is `take_summed_1`, or `take_made_1` where buckets are new, and `take_2` for whatever those cannot do. */
+const FUNCTIONS = [
+  ["lock_of", "text", "inner"],
+  ["stamp_after", "bigint", "inner"],
+  ["levels_after_1", LEVELS_TYPES.join(", "), "inner"],
+  ["take_summed_1", "text, text, bigint, text, text, text, text", "acquire"],
+  ["take_made_1", "text, text, bigint, text, text, text, text, json", "acquire"],
+  ["take_2", TAKE_TYPES.join(", "), "acquire"],
+  ["forget_1", "text, text[], text[], bigint[], json", "acquire"],
+  ["mark_1", "text, text, text, text, text", "acquire"],
+  ["operate_1", "text, text, text, text, bigint, bigint, text, json, jsonb", "admin"],
+] as const;
+
+/** The statement that makes a function. The summed take is the one that makes rows, without that. */
+export function functionText(name: (typeof FUNCTIONS)[number][0]): string {
+  if (name !== "take_summed_1") return sqlText(name);
+  return sqlText("take_made_1")
+    .replace(/\/\* new \*\/.*?\/\* end \*\//gs, "")
+    .replace("take_made_1", name);
+}
 
 export const TAKE_PARTS: SchemaPart = {
-  tables: [TABLES_1, TABLES_2],
-  functions: [
-    { name: "lock_of(text)", text: LOCK_OF, role: "inner" },
-    { name: "stamp_after(bigint)", text: STAMP_AFTER, role: "inner" },
-    { name: TAKE_NAME, text: TAKE_FUNCTION, role: "acquire" },
-    { name: FORGET_NAME, text: FORGET_FUNCTION, role: "acquire" },
-    { name: MARK_NAME, text: MARK_FUNCTION, role: "acquire" },
-    { name: OPERATE_NAME, text: OPERATE_FUNCTION, role: "admin" },
-  ],
-  readByTakes: ["generation", "bucket"],
+  tables: [TABLES_1, TABLES_2, TABLES_3, TABLES_4],
+  functions: FUNCTIONS.map(([name, types, role]) => ({ name: `${name}(${types})`, text: functionText(name), role })),
+  readByTakes: ["generation", "change", "bucket"],
 };

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { LimiterError } from "../../domain/names/errors.ts";
 import type { PostgresAddress } from "./address.ts";
 
-/** What `pg` is told of TLS; false: none. */
+/** The settings of TLS for `pg`; false: none. */
 export type Ssl =
   | false
   | {
@@ -13,7 +13,7 @@ export type Ssl =
       readonly checkServerIdentity?: () => undefined;
     };
 
-/** As libpq has it. For `prefer`, `canTls` tells whether the server has it. */
+/** The settings of an address, as libpq has them. For `prefer`, `canTls` tells whether the server has it. */
 export async function sslOf(address: PostgresAddress, canTls: (ssl: Ssl) => Promise<boolean>): Promise<Ssl> {
   const { ssl, sslRootCert, sslCert, sslKey, host } = address;
   // Nobody listens on a socket of this machine.
@@ -34,7 +34,7 @@ export function isWithoutTls(error: unknown): boolean {
   return error instanceof Error && /does not support SSL/i.test(error.message);
 }
 
-/** What is wrong with the TLS of a server, and what to do; undefined: something else is. */
+/** The fault in the TLS of a server, and the remedy; undefined: the error is about something else. */
 export function tlsFault(error: unknown): string | undefined {
   if (isWithoutTls(error)) {
     return "the server has no TLS, and the address asks for it. Turn ssl on at the server, or give sslmode=disable";

@@ -1,44 +1,32 @@
 import type { AuditAction, AuditEvent } from "../../domain/config/audit.ts";
 import type { ListedRecord } from "../../ports/record-store.ts";
 import { readableJson } from "../../stored/row-damage.ts";
-import type { Connection, Row, Statement } from "./connection.ts";
+import type { Connection, Row } from "./connection.ts";
 
-/** How many events are looked at for each that is added, and by each walk of the sweep. */
+/** This many events are looked at for each that is added, and by each walk of the sweep. */
 const LOOKED_AT = 16;
 
 const COLUMNS = "id, event_id, at_ms, action, entity_id, resource, principal, details";
 
+const INSERT = `INSERT INTO audit (namespace, event_id, at_ms, action, entity_id, resource, principal, details)
+   VALUES (?, ?, ?, ?, ?, ?, ?, ?)`;
+
 /** The audit logs of all namespaces, in the order in which events were written. */
 export class AuditLog {
-  readonly #insert: Statement;
-  readonly #list: Statement;
-  readonly #listOfEntity: Statement;
-  readonly #next: Statement;
-  readonly #delete: Statement;
+  readonly #connection: Connection;
   readonly #keepMs: number;
   #lookedAtId = 0;
 
   constructor(connection: Connection, keepMs: number) {
+    this.#connection = connection;
     this.#keepMs = keepMs;
-    this.#next = connection.prepare(`SELECT id, at_ms FROM audit WHERE id > ? ORDER BY id LIMIT ${LOOKED_AT}`);
-    this.#delete = connection.prepare("DELETE FROM audit WHERE id = ?");
-    this.#insert = connection.prepare(
-      `INSERT INTO audit (namespace, event_id, at_ms, action, entity_id, resource, principal, details)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-    );
-    this.#list = connection.prepare(
-      `SELECT ${COLUMNS} FROM audit WHERE namespace = ? AND id < ? ORDER BY id DESC LIMIT ?`,
-    );
-    this.#listOfEntity = connection.prepare(
-      `SELECT ${COLUMNS} FROM audit WHERE namespace = ? AND entity_id = ? AND id < ? ORDER BY id DESC LIMIT ?`,
-    );
   }
 
   /** Inside the transaction of the change that the event is about. */
   append(event: AuditEvent, namespaceId: string): void {
-    const { eventId, atMs, action, entityId, resource, principal } = event;
+    const { eventId, atMs, action, entityId, resource = null, principal = null } = event;
     const details = JSON.stringify(event.details);
-    this.#insert.run(namespaceId, eventId, atMs, action, entityId, resource ?? null, principal ?? null, details);
+    this.#connection.prepare(INSERT).run(namespaceId, eventId, atMs, action, entityId, resource, principal, details);
     this.dropOld(atMs);
   }
 
@@ -47,8 +35,10 @@ export class AuditLog {
    * writing, so the old ones come first; beyond them it walks on, because clocks differ, and begins again at the end.
    */
   dropOld(nowMs: number): void {
-    const found = this.#next.all(this.#lookedAtId);
-    for (const [id, atMs] of found) if ((atMs as number) < nowMs - this.#keepMs) this.#delete.run(id as number);
+    const next = this.#connection.prepare(`SELECT id, at_ms FROM audit WHERE id > ? ORDER BY id LIMIT ${LOOKED_AT}`);
+    const remove = this.#connection.prepare("DELETE FROM audit WHERE id = ?");
+    const found = next.all(this.#lookedAtId);
+    for (const [id, atMs] of found) if ((atMs as number) < nowMs - this.#keepMs) remove.run(id as number);
     this.#lookedAtId = found.length < LOOKED_AT ? 0 : ((found.at(-1) as Row)[0] as number);
   }
 
@@ -59,13 +49,25 @@ export class AuditLog {
     after: readonly string[] | undefined,
     max: number,
   ): readonly ListedRecord[] {
+    const ofEntity = entityId === undefined ? "" : " AND entity_id = ?";
+    const sql = `SELECT ${COLUMNS} FROM audit WHERE namespace = ?${ofEntity} AND id < ? ORDER BY id DESC LIMIT ?`;
     const before = after === undefined ? Number.MAX_SAFE_INTEGER : Number(after[0]);
-    const found =
-      entityId === undefined
-        ? this.#list.all(namespaceId, before, max)
-        : this.#listOfEntity.all(namespaceId, entityId, before, max);
-    return found.map((row) => ({ key: [row[1] as string], body: eventOf(row), place: [String(row[0])] }));
+    const values = entityId === undefined ? [before, max] : [entityId, before, max];
+    return this.#connection
+      .prepare(sql)
+      .all(namespaceId, ...values)
+      .map(recordOf);
   }
+
+  listOldest(namespaceId: string, after: readonly string[] | undefined, max: number): readonly ListedRecord[] {
+    const sql = `SELECT ${COLUMNS} FROM audit WHERE namespace = ? AND id > ? ORDER BY id LIMIT ?`;
+    const from = after === undefined ? 0 : Number(after[0]);
+    return this.#connection.prepare(sql).all(namespaceId, from, max).map(recordOf);
+  }
+}
+
+function recordOf(row: Row): ListedRecord {
+  return { key: [row[1] as string], body: eventOf(row), place: [String(row[0])] };
 }
 
 function eventOf([, eventId, atMs, action, entityId, resource, principal, details]: Row): AuditEvent {

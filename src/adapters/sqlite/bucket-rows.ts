@@ -1,35 +1,79 @@
 import assert from "node:assert/strict";
 import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import { type Damage, type DamagedItem, ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
-import type { CronCheck } from "../../domain/limits/calendar.ts";
+import type { CronCheck } from "../../domain/limits/schedule.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import { type BucketRecord, withoutLeft } from "../../stored/bucket-record.ts";
-import { type HourCount, NONE } from "../../stored/open-hour.ts";
+import { addAmounts, addText, type Counters, type HourCount, NONE, textOf } from "../../stored/open-hour.ts";
 import { isWhole, LEVEL_DAMAGE } from "../../stored/row-damage.ts";
 import { shapeFrom } from "../../stored/shape.ts";
 import { decoded, encoded } from "./codec.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 import { LEVELS_TOGETHER, LevelWrites } from "./level-writes.ts";
-import type { UsageHours } from "./usage-hours.ts";
+
+interface BucketName {
+  readonly namespaceId: string;
+  readonly entityId: string;
+  readonly resource: string;
+}
+
+const GET_HOUR =
+  "SELECT requests, counters FROM usage WHERE namespace = ? AND hour_ms = ? AND entity = ? AND resource = ?";
+const PUT_HOUR = `INSERT INTO usage (namespace, hour_ms, entity, resource, requests, counters) VALUES (?, ?, ?, ?, ?, ?)
+   ON CONFLICT DO UPDATE SET requests = excluded.requests, counters = excluded.counters`;
+const ANY_HOUR =
+  "SELECT 1 FROM usage INDEXED BY usage_entity WHERE namespace = ? AND entity = ? AND resource = ? LIMIT 1";
+
+/** The table of usage: one row per bucket and hour that is over. Always inside a write transaction. */
+export class UsageHours {
+  readonly #connection: Connection;
+  #added = 0;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  has({ namespaceId, entityId, resource }: BucketName): boolean {
+    return this.#connection.prepare(ANY_HOUR).get(namespaceId, entityId, resource) !== undefined;
+  }
+
+  add({ namespaceId, entityId, resource }: BucketName, count: HourCount): void {
+    const row = this.#connection.prepare(GET_HOUR).get(namespaceId, count.hourMs, entityId, resource);
+    const requests = (row === undefined ? 0 : (row[0] as number)) + count.requests;
+    const counters: Counters = new Map();
+    if (row === undefined) this.#added++;
+    else addText(counters, row[1] as string);
+    addAmounts(counters, count);
+    const put = this.#connection.prepare(PUT_HOUR);
+    put.run(namespaceId, count.hourMs, entityId, resource, requests, textOf(counters));
+  }
+
+  /** How many rows were added since this was last asked. */
+  takeAdded(): number {
+    const added = this.#added;
+    this.#added = 0;
+    return added;
+  }
+}
 
 /** The place of one bucket: the row as this connection last saw or wrote it. */
 export interface Slot {
   /** That of its namespace when it was made: as long as it is the same, the place is still one of them. */
   readonly era: object;
+  /** That of the bucket. */
+  readonly id: string;
   readonly namespaceId: string;
   readonly key: BucketKey;
   /** 0: there is none in the file. */
   rowId: number;
   row: BucketRecord | undefined;
-  /** Of the row in the file: while they stay, only the level is written. */
+  /** The text and the hour of the row in the file: while they stay, only the level is written. */
   storedText: string;
   storedHourMs: number;
-  /** Which reading of the file the row belongs to. */
+  /** The row belongs to this reading of the file. */
   reading: number;
   dirty: boolean;
 }
-
-type Before = Pick<Slot, "row" | "dirty">;
 
 /** The places of one namespace, by bucket id. */
 export interface NamespaceRows {
@@ -45,7 +89,7 @@ const SLOTS_MAX = 200_000;
 /** The last instant that dates know. */
 const LAST_MS = 8_640_000_000_000_000;
 
-/** What a row is read from. An hour beyond all dates is damaged; beyond 2^53 the driver would not even hand the row out. */
+/** The columns that a row is read from. An hour beyond all dates is damaged; beyond 2^53 the driver would not even hand the row out. */
 export const COLUMNS = `id, max(-1, min(hour_ms, ${LAST_MS + 1})), limits, level`;
 
 /**
@@ -63,8 +107,6 @@ export class BucketRows {
   #reading = 1;
   #slotCount = 0;
   #dirty: Slot[] = [];
-  /** What the rows were before, while work is under way that changes all of them or none. */
-  #before: Map<Slot, Before> | undefined;
   #forgotten: { readonly slot: Slot; readonly count: HourCount }[] = [];
   #afterCommit: (() => void)[] = [];
 
@@ -102,7 +144,7 @@ export class BucketRows {
     return slot;
   }
 
-  /** The same for a claim. Who asks again is not looked up again while the place must still be there: of many ids, that costs most. */
+  /** The place for a claim. A link keeps it as long as it must still be there: to look up one of many ids costs most. */
   slotFor(rows: NamespaceRows, { bucket, link }: Pick<Claim, "bucket" | "link">): Slot {
     const known = link?.place as Slot | undefined;
     if (known?.era !== rows.era) {
@@ -114,7 +156,7 @@ export class BucketRows {
     return known;
   }
 
-  /** The same for a change that does not depend on what is there: a row that cannot be read is none. */
+  /** The place for a change that does not depend on the row: one that cannot be read counts as missing. */
   slotToReplace(rows: NamespaceRows, key: BucketKey): Slot {
     try {
       return this.slot(rows, key);
@@ -125,7 +167,6 @@ export class BucketRows {
   }
 
   put(slot: Slot, row: BucketRecord): void {
-    if (this.#before?.has(slot) === false) this.#before.set(slot, { row: slot.row, dirty: slot.dirty });
     slot.row = row;
     if (slot.dirty) return;
     slot.dirty = true;
@@ -148,27 +189,6 @@ export class BucketRows {
     const callbacks = this.#afterCommit;
     this.#afterCommit = [];
     for (const callback of callbacks) callback();
-  }
-
-  /** Runs work that puts several rows. When it throws, none of them is put. */
-  allOrNone<Value>(work: () => Value): Value {
-    const forgotten = this.#forgotten.length;
-    const afterCommit = this.#afterCommit.length;
-    this.#before = new Map();
-    try {
-      return work();
-    } catch (error) {
-      for (const [slot, { row, dirty }] of this.#before) {
-        slot.row = row;
-        slot.dirty = dirty;
-      }
-      this.#dirty = this.#dirty.filter(({ dirty }) => dirty);
-      this.#forgotten.length = forgotten;
-      this.#afterCommit.length = afterCommit;
-      throw error;
-    } finally {
-      this.#before = undefined;
-    }
   }
 
   /** Writes what was put, and answers how many buckets are new. */
@@ -283,7 +303,7 @@ export function decodedRow(columns: Row, calendar: CronCheck): DecodedRow {
   return { kind: "row", row: { ...found, shape, left: NONE } };
 }
 
-/** The same of a row that is to be readable; throws `ItemUnreadable` where it is not. */
+/** A row from the columns of `COLUMNS`; throws `ItemUnreadable` where it cannot be read. */
 export function bucketRow(columns: Row, bucket: DamagedItem["bucket"], calendar: CronCheck): BucketRecord {
   const found = decodedRow(columns, calendar);
   if (found.kind === "damaged") throw new ItemUnreadable({ bucket, shard: 0 }, found.damage);
@@ -297,6 +317,7 @@ function damaged(damage: Damage): DecodedRow {
 function emptySlot({ era, namespaceId }: NamespaceRows, key: BucketKey): Slot {
   return {
     era,
+    id: key.id,
     namespaceId,
     key,
     rowId: 0,

@@ -1,8 +1,8 @@
 import { type BucketKey, bucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { BucketState } from "../../domain/bucket/bucket-state.ts";
 import { ThresholdListeners } from "../../domain/bucket/mark-keeper.ts";
-import type { Amount } from "../../domain/charge/amounts.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
+import type { Amount, CountedAmount } from "../../domain/charge/amounts.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
 import type { Crossed } from "../../domain/limits/thresholds.ts";
 import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type {
@@ -14,6 +14,7 @@ import type {
   Held,
   Operation,
   OperationReply,
+  Refunded,
   RenewReply,
   TakeContext,
   TakeReply,
@@ -21,99 +22,80 @@ import type {
   WriteReply,
 } from "../../ports/bucket-store.ts";
 import type { Clock } from "../../ports/system.ts";
-import type { CurrentLimits } from "../../stored/current-limits.ts";
+import { recordAfter } from "../../stored/bucket-record.ts";
+import type { CurrentLimits, RuleContext } from "../../stored/bucket-rules.ts";
 import { keyAfter, keyCursor, pageOf, textAfter } from "../../stored/cursor.ts";
-import { credit, debit, type RowsContext, renew, reset, takeAll, topUp } from "./bucket-changes.ts";
-import { type BucketRows, bucketRow, COLUMNS, type NamespaceRows } from "./bucket-rows.ts";
-import type { Connection, Statement } from "./connection.ts";
-import { ForeignRoom } from "./foreign-room.ts";
+import { asCount } from "../../stored/open-hour.ts";
+import {
+  credit,
+  debit,
+  type RowChange,
+  type Rows,
+  refund,
+  renew,
+  reset,
+  takeAll,
+  topUp,
+} from "../../stored/row-buckets.ts";
+import { type BucketRows, bucketRow, COLUMNS, type NamespaceRows, type Slot } from "./bucket-rows.ts";
+import { type Changes, operateOnce } from "./changes.ts";
+import type { Connection, Row } from "./connection.ts";
 import type { Call, GroupCommit } from "./group-commit.ts";
-import type { LeaseRows } from "./lease-rows.ts";
-import type { Operations } from "./operations.ts";
-import type { Watch } from "./watch.ts";
+import type { LeaseRows } from "./leases.ts";
+import { ForeignRoom, type Watch } from "./watch.ts";
+
+interface BucketParts {
+  readonly changes: Changes;
+  readonly calendar: Calendar;
+  readonly countsUsage: boolean;
+  readonly connection: Connection;
+  readonly watch: Watch;
+  readonly rows: BucketRows;
+  readonly commit: GroupCommit;
+}
 
 /** Buckets of one namespace. */
 export class SqliteBuckets implements BucketStore {
-  readonly #connection: Connection;
-  readonly #watch: Watch;
-  readonly #rows: BucketRows;
-  readonly #commit: GroupCommit;
+  readonly #parts: BucketParts;
   readonly #namespace: NamespaceRows;
-  readonly #read: Statement;
-  readonly #list: Statement;
-  readonly #listAll: Statement;
-  readonly #listOf: Statement;
-  readonly #operations: Operations;
-  readonly #calendar: Calendar;
-  readonly #countsUsage: boolean;
   readonly #current: CurrentLimits;
   readonly #leases: LeaseRows;
   readonly #thresholds = new ThresholdListeners();
   readonly #foreignRoom: ForeignRoom;
   /** The last one made: takes of one transaction have most often the same time. */
-  #context: RowsContext | undefined;
+  #lastRows: CallRows | undefined;
 
-  constructor(
-    parts: {
-      readonly operations: Operations;
-      readonly calendar: Calendar;
-      readonly countsUsage: boolean;
-      readonly connection: Connection;
-      readonly watch: Watch;
-      readonly rows: BucketRows;
-      readonly commit: GroupCommit;
-    },
-    leases: LeaseRows,
-    current: CurrentLimits,
-    namespaceId: string,
-  ) {
-    this.#current = current;
+  constructor(parts: BucketParts, leases: LeaseRows, current: CurrentLimits, namespaceId: string) {
+    this.#parts = parts;
     this.#leases = leases;
-    this.#foreignRoom = new ForeignRoom(parts, (keys) => this.read(keys));
-    this.#connection = parts.connection;
-    this.#watch = parts.watch;
-    this.#rows = parts.rows;
-    this.#commit = parts.commit;
-    this.#operations = parts.operations;
-    this.#calendar = parts.calendar;
-    this.#countsUsage = parts.countsUsage;
+    this.#current = current;
     this.#namespace = parts.rows.of(namespaceId);
-    this.#read = parts.connection.prepare(
-      `SELECT ${COLUMNS} FROM bucket WHERE namespace = ? AND entity = ? AND resource = ?`,
-    );
-    this.#list = parts.connection.prepare(
-      `SELECT ${COLUMNS}, entity FROM bucket
-       WHERE namespace = ? AND resource = ? AND entity > ? ORDER BY entity LIMIT ?`,
-    );
-    this.#listAll = parts.connection.prepare(
-      `SELECT entity, resource FROM bucket
-       WHERE namespace = ? AND (entity, resource) > (?, ?) ORDER BY entity, resource LIMIT ?`,
-    );
-    this.#listOf = parts.connection.prepare(
-      `SELECT entity, resource FROM bucket
-       WHERE namespace = ? AND entity = ? AND resource > ? ORDER BY resource LIMIT ?`,
-    );
+    this.#foreignRoom = new ForeignRoom(parts, (keys) => this.read(keys));
   }
 
   take(claims: readonly Claim[], context: TakeContext): Promise<TakeReply> {
-    return this.#commit.submit(new QueuedTake(this, claims, context));
+    return this.#parts.commit.submit(new QueuedTake(this, claims, context));
   }
 
   takeSync(claims: readonly Claim[], context: TakeContext): TakeReply {
-    return this.#commit.submitSync(new QueuedTake(this, claims, context));
+    return this.#parts.commit.submitSync(new QueuedTake(this, claims, context));
   }
 
   debit(held: Held, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
-    return this.#commit.submit({ context, work: () => debit(this.rowsAt(context), held, amounts), unavailable });
+    return this.#parts.commit.submit({ context, work: () => debit(this.rowsAt(context), held, amounts), unavailable });
   }
 
   credit(held: Held, amounts: readonly Amount[], context: CreditContext): Promise<WriteReply> {
-    return this.#commit.submit(new QueuedCredit(this, held, amounts, context));
+    return this.#parts.commit.submit(new QueuedCredit(this, held, amounts, context));
+  }
+
+  refund(of: Refunded, amounts: readonly Amount[], context: CallContext): Promise<WriteReply> {
+    return this.#parts.commit.submit({ context, work: () => refund(this.rowsAt(context), of, amounts), unavailable });
   }
 
   renew(held: Held, amounts: readonly Amount[], context: CallContext): Promise<RenewReply> {
     const work = () => renew(this.rowsAt(context), held, amounts);
-    return this.#commit.submit({ context, work, unavailable: (_, cause) => ({ kind: "unavailable", cause }) });
+    return this.#parts.commit.submit({ context, work, unavailable: (_, cause) => ({ kind: "unavailable", cause }) });
   }
 
   foreignRoom(clock: Clock): WatchRoom {
@@ -125,80 +107,113 @@ export class SqliteBuckets implements BucketStore {
   }
 
   topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
-    const { nowMs } = operation;
-    return this.#operations.once(this.#namespace.namespaceId, operation, () =>
-      topUp(this.rowsAt({ nowMs }), operation, amounts),
+    return operateOnce(this.#parts, this.#namespace.namespaceId, operation, () =>
+      topUp(this.rowsAt(operation), operation, amounts),
     );
   }
 
   reset(operation: Operation, limits: readonly string[] | undefined): Promise<OperationReply> {
-    const { nowMs } = operation;
-    return this.#operations.once(this.#namespace.namespaceId, operation, () =>
-      reset(this.rowsAt({ nowMs }), operation, limits),
+    return operateOnce(this.#parts, this.#namespace.namespaceId, operation, () =>
+      reset(this.rowsAt(operation), operation, limits),
     );
   }
 
   read(keys: readonly BucketKey[]): readonly (BucketState | undefined)[] {
-    const { namespaceId } = this.#namespace;
-    return this.#connection.readTogether(() =>
+    const { connection, calendar } = this.#parts;
+    const sql = `SELECT ${COLUMNS} FROM bucket WHERE namespace = ? AND entity = ? AND resource = ?`;
+    return connection.readTogether(() =>
       keys.map(({ entityId, resource }) => {
-        const found = this.#read.get(namespaceId, entityId, resource);
-        return found === undefined ? undefined : bucketRow(found, { entityId, resource }, this.#calendar).state;
+        const found = connection.prepare(sql).get(this.#namespace.namespaceId, entityId, resource);
+        return found === undefined ? undefined : bucketRow(found, { entityId, resource }, calendar).state;
       }),
     );
   }
 
   listKeys({ entityId }: BucketOwner, page: PageRequest): Page<BucketKey> {
-    const [entity, resource] = keyAfter(page.cursor, 2) ?? [entityId ?? "", ""];
-    const { namespaceId } = this.#namespace;
-    const found = this.#connection.read(() =>
-      entityId === undefined
-        ? this.#listAll.all(namespaceId, entity as string, resource as string, page.limit + 1)
-        : this.#listOf.all(namespaceId, entityId, resource as string, page.limit + 1),
+    const [entity, resource] = (keyAfter(page.cursor, 2) ?? ["", ""]) as [string, string];
+    const where = entityId === undefined ? "(entity, resource) > (?, ?)" : "entity = ? AND resource > ?";
+    const found = this.#list(
+      `SELECT entity, resource FROM bucket WHERE namespace = ? AND ${where} ORDER BY entity, resource LIMIT ?`,
+      [entityId ?? entity, resource, page.limit + 1],
     );
     const items = found.map(([owner, on]) => bucketKey(owner as string, on as string));
     return pageOf(items, page.limit, (key) => keyCursor(key.entityId, key.resource));
   }
 
   listByResource(resource: string, page: PageRequest): Page<{ readonly key: BucketKey; readonly state: BucketState }> {
-    const after = textAfter(page.cursor);
-    const found = this.#connection.read(() =>
-      this.#list.all(this.#namespace.namespaceId, resource, after, page.limit + 1),
+    const found = this.#list(
+      `SELECT ${COLUMNS}, entity FROM bucket
+       WHERE namespace = ? AND resource = ? AND entity > ? ORDER BY entity LIMIT ?`,
+      [resource, textAfter(page.cursor), page.limit + 1],
     );
     const items = found.map((columns) => {
       const key = bucketKey(columns[4] as string, resource);
-      return { key, state: bucketRow(columns, key, this.#calendar).state };
+      return { key, state: bucketRow(columns, key, this.#parts.calendar).state };
     });
     return pageOf(items, page.limit, ({ key }) => keyCursor(key.entityId));
   }
 
   /** The rows of this namespace, for work inside a transaction. */
-  rowsAt({ nowMs }: { readonly nowMs: number }): RowsContext {
-    const { generation } = this.#watch;
-    if (this.#context?.nowMs === nowMs && this.#context.generation === generation) return this.#context;
-    this.#context = {
-      rows: this.#rows,
-      namespace: this.#namespace,
-      nowMs,
-      calendar: this.#calendar,
-      generation,
-      countsUsage: this.#countsUsage,
-      hasRoomForHeld: true,
-      current: this.#current,
-      thresholds: this.#thresholds,
-    };
-    return this.#context;
+  rowsAt({ nowMs }: { readonly nowMs: number }): Rows<Slot> {
+    const { rows, watch, calendar, countsUsage } = this.#parts;
+    const { generation } = watch;
+    const last = this.#lastRows;
+    if (last?.context.nowMs === nowMs && last.context.generation === generation) return last;
+    const context = { nowMs, calendar, generation, countsUsage, hasRoomForHeld: true, current: this.#current } as const;
+    this.#lastRows = new CallRows(context, rows, this.#namespace, this.#thresholds);
+    return this.#lastRows;
   }
 
-  /** What a take does inside the transaction that it falls into. */
-  taken(claims: readonly Claim[], context: TakeContext): TakeReply {
-    const { generation, lease, nowMs } = context;
-    if (generation !== undefined && generation !== this.#watch.generation) return "stale";
-    const by = generation === undefined ? "lease" : "plan";
-    if (lease === undefined) return takeAll(this.rowsAt(context), claims, by);
-    return this.#rows.allOrNone(() =>
-      this.#leases.drafted(lease, nowMs, () => takeAll(this.rowsAt(context), claims, by)),
-    );
+  /** Takes inside the transaction that the call falls into. */
+  takeInside(claims: readonly Claim[], context: TakeContext): TakeReply {
+    const { generation, limitsOf, lease } = context;
+    if (generation !== undefined && generation !== this.#parts.watch.generation) return "stale";
+    const limitsFrom = generation === undefined ? "lease" : (limitsOf ?? "config");
+    const rows = this.rowsAt(context);
+    return lease === undefined ? takeAll(rows, claims, limitsFrom) : this.#leases.take(rows, claims, limitsFrom, lease);
+  }
+
+  #list(sql: string, values: readonly (string | number)[]): readonly Row[] {
+    const { connection } = this.#parts;
+    return connection.read(() => connection.prepare(sql).all(this.#namespace.namespaceId, ...values));
+  }
+}
+
+/** The rows of one call, which other calls of its transaction share where they have the same time. */
+class CallRows implements Rows<Slot> {
+  readonly context: RuleContext;
+  readonly #rows: BucketRows;
+  readonly #namespace: NamespaceRows;
+  readonly #thresholds: ThresholdListeners;
+
+  constructor(context: RuleContext, rows: BucketRows, namespace: NamespaceRows, thresholds: ThresholdListeners) {
+    this.context = context;
+    this.#rows = rows;
+    this.#namespace = namespace;
+    this.#thresholds = thresholds;
+  }
+
+  place(of: Pick<Claim, "bucket" | "link">, needs?: "replaced"): Slot {
+    if (needs === "replaced") return this.#rows.slotToReplace(this.#namespace, of.bucket);
+    return this.#rows.slotFor(this.#namespace, of);
+  }
+
+  state({ row }: Slot): BucketState | undefined {
+    return row?.state;
+  }
+
+  put(slot: Slot, standing: BucketState, change?: RowChange): void {
+    this.#rows.put(slot, recordAfter(slot.row, standing, change, this.context));
+  }
+
+  countForgotten(slot: Slot, amounts: readonly CountedAmount[]): void {
+    const { countsUsage, nowMs } = this.context;
+    if (!countsUsage) return;
+    for (const count of asCount({ amounts, sign: -1, requests: 0, nowMs })) this.#rows.countForgotten(slot, count);
+  }
+
+  tell(crossed: readonly Crossed[]): void {
+    this.#rows.afterCommit(() => this.#thresholds.tell(crossed));
   }
 }
 
@@ -215,7 +230,7 @@ class QueuedTake implements Call<TakeReply> {
   }
 
   work(): TakeReply {
-    return this.#buckets.taken(this.#claims, this.context);
+    return this.#buckets.takeInside(this.#claims, this.context);
   }
 
   unavailable(_applied: "no" | "unknown", cause: unknown): TakeReply {

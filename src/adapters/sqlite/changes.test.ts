@@ -45,7 +45,7 @@ test("what did not change anything is neither audited nor a new generation", asy
   const { config, entities, audit } = openTemp(t);
   await entities.create(entity("key"), event("entity_created", "key"));
   const generation = config.generation();
-  assert.equal(await config.delete({ level: "system" }, event("limits_deleted", "$SYSTEM")), false);
+  assert.equal(await config.delete({ level: "system" }, event("limits_deleted", "$SYSTEM"), "all"), false);
   assert.deepEqual(await entities.create(entity("key"), event("entity_created", "key")), { kind: "exists" });
   assert.deepEqual(await entities.delete("nobody", event("entity_deleted", "nobody")), { kind: "missing" });
   const late = { patch: { name: "new" }, version: 7, nowMs: NOON };
@@ -81,7 +81,7 @@ test("deleting an entity takes its limits, buckets and usage with it, also for a
   for (const { buckets } of [here, there]) await buckets.take([all], context(NOON));
   await there.entities.delete("key", event("entity_deleted", "key"));
   assert.deepEqual(await here.buckets.read([all.bucket]), [undefined]);
-  assert.deepEqual((await here.config.listForEntity("key", PAGE)).items, []);
+  assert.deepEqual((await here.config.listForEntity("key", NOON, PAGE)).items, []);
   assert.deepEqual((await here.usage.query({ window: "hourly", fromMs: 0, toMs: NOON + 1 }, PAGE)).items, []);
   assert.deepEqual((await here.audit.list({}, PAGE)).items.length, 3);
   assert.deepEqual(kinds(await here.buckets.take([all], context(NOON))), ["taken"]);
@@ -95,7 +95,7 @@ test("an entity's default comes first in its list, on a page of its own too", as
   await config.set({ level: "entityDefault", entityId: "key" }, { limits: [RPM] }, event("limits_set", "key"));
   const scopes: unknown[] = [];
   for (let cursor: string | undefined, more = true; more; more = cursor !== undefined) {
-    const page = await config.listForEntity("key", { limit: 1, ...(cursor === undefined ? {} : { cursor }) });
+    const page = await config.listForEntity("key", NOON, { limit: 1, ...(cursor === undefined ? {} : { cursor }) });
     scopes.push(...page.items.map(({ scope }) => ("resource" in scope ? scope.resource : scope.level)));
     cursor = page.cursor;
   }

@@ -1,38 +1,36 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { AuditEvent } from "../../domain/config/audit.ts";
 import { namespaceNotActive } from "../../domain/config/namespace.ts";
+import { operatedText } from "../../domain/lease/idempotency.ts";
+import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
+import { OPERATIONS_KEPT_MS } from "../../stored/bucket-rules.ts";
+import type { OperatedRow } from "../../stored/row-buckets.ts";
+import { operatedIn } from "../../stored/row-damage.ts";
 import type { AuditLog } from "./audit.ts";
 import type { BucketRows } from "./bucket-rows.ts";
-import type { Connection, Statement } from "./connection.ts";
+import { BLOCKING_RETRIES_MAX, CHANGE_WAIT_MS, type Connection, retryDelayMs } from "./connection.ts";
 import { thrownFor } from "./faults.ts";
-import { BLOCKING_RETRIES_MAX, CHANGE_WAIT_MS, retryDelayMs } from "./lock-backoff.ts";
 import type { Watch } from "./watch.ts";
 
 /** Called by work that changed something, with the event for the audit log of a namespace. */
 type Record = (event: AuditEvent, auditIn: string) => void;
+
+interface ChangeParts {
+  readonly connection: Connection;
+  readonly watch: Watch;
+  readonly rows: BucketRows;
+  readonly audit: AuditLog;
+}
 
 /**
  * Changes of configuration, entities and namespaces: each in one transaction with its audit event and the next generation.
  * Work that records nothing changed nothing.
  */
 export class Changes {
-  readonly #connection: Connection;
-  readonly #watch: Watch;
-  readonly #rows: BucketRows;
-  readonly #audit: AuditLog;
-  readonly #status: Statement;
+  readonly #parts: ChangeParts;
 
-  constructor(parts: {
-    readonly connection: Connection;
-    readonly watch: Watch;
-    readonly rows: BucketRows;
-    readonly audit: AuditLog;
-  }) {
-    this.#connection = parts.connection;
-    this.#watch = parts.watch;
-    this.#rows = parts.rows;
-    this.#audit = parts.audit;
-    this.#status = parts.connection.prepare("SELECT status FROM namespace WHERE id = ?");
+  constructor(parts: ChangeParts) {
+    this.#parts = parts;
   }
 
   /** Waits for other writers up to a second, then throws `RateLimiterUnavailable`. */
@@ -41,51 +39,87 @@ export class Changes {
   }
 
   async #begun<Reply>(transact: () => Reply): Promise<Reply> {
-    this.#connection.requireOpen();
-    const untilMs = this.#connection.steadyMs() + CHANGE_WAIT_MS;
+    const { connection } = this.#parts;
+    connection.requireOpen();
+    const untilMs = connection.steadyMs() + CHANGE_WAIT_MS;
     for (;;) {
-      const begun = this.#connection.begin(BLOCKING_RETRIES_MAX);
+      const begun = connection.begin(BLOCKING_RETRIES_MAX);
       if (begun.kind === "begun") return transact();
-      if (this.#connection.steadyMs() > untilMs) throw thrownFor(begun.cause, this.#connection.file);
-      await sleep(retryDelayMs(this.#connection.random));
-      this.#connection.requireOpen();
+      if (connection.steadyMs() > untilMs) throw thrownFor(begun.cause, connection.file);
+      await sleep(retryDelayMs(connection.random));
+      connection.requireOpen();
     }
   }
 
   /** A change of buckets in an active namespace: audited like the others, but configuration stays as it is. */
   operateIn<Reply>(namespaceId: string, work: (record: (event: AuditEvent) => void) => Reply): Promise<Reply> {
+    const { connection, watch, rows, audit } = this.#parts;
     return this.#begun(() => {
       try {
-        this.#watch.refresh();
-        if (this.#status.get(namespaceId)?.[0] !== "active") throw namespaceNotActive(namespaceId);
-        const reply = work((event) => this.#audit.append(event, namespaceId));
-        this.#rows.write();
-        this.#connection.commit();
-        this.#rows.committed();
+        watch.refresh();
+        const [status] = connection.prepare("SELECT status FROM namespace WHERE id = ?").get(namespaceId) ?? [];
+        if (status !== "active") throw namespaceNotActive(namespaceId);
+        const reply = work((event) => audit.append(event, namespaceId));
+        rows.write();
+        connection.commit();
+        rows.committed();
         return reply;
       } catch (error) {
-        this.#connection.rollback();
-        this.#rows.rolledBack();
-        throw thrownFor(error, this.#connection.file);
+        connection.rollback();
+        rows.rolledBack();
+        throw thrownFor(error, connection.file);
       }
     });
   }
 
+  /** Writes into a namespace that is hidden. Rows of buckets may be among what is written, and are read again. */
+  fill(work: () => void): Promise<void> {
+    return this.#begun(() => this.#transact(() => work()));
+  }
+
   #transact<Reply>(work: (record: Record) => Reply): Reply {
+    const { connection, watch, rows, audit } = this.#parts;
     let generation: number | undefined;
     try {
       const reply = work((event, auditIn) => {
-        this.#audit.append(event, auditIn);
-        generation = this.#watch.bump();
+        audit.append(event, auditIn);
+        generation = watch.bump();
       });
-      this.#connection.commit();
-      if (generation !== undefined) this.#watch.adopt(generation);
+      connection.commit();
+      if (generation !== undefined) watch.adopt(generation);
       // Buckets may be among what was deleted.
-      this.#rows.reread();
+      rows.reread();
       return reply;
     } catch (error) {
-      this.#connection.rollback();
-      throw thrownFor(error, this.#connection.file);
+      connection.rollback();
+      throw thrownFor(error, connection.file);
     }
   }
+}
+
+const GET_OPERATION = "SELECT amounts FROM operation WHERE namespace = ? AND entity = ? AND resource = ? AND key = ?";
+const PUT_OPERATION =
+  "INSERT INTO operation (namespace, entity, resource, key, at_ms, amounts) VALUES (?, ?, ?, ?, ?, ?)";
+
+/** A purchase or a reset: once per key, in one transaction with its audit event. */
+export function operateOnce(
+  { connection, changes }: { readonly connection: Connection; readonly changes: Changes },
+  namespaceId: string,
+  operation: Operation,
+  work: () => OperatedRow,
+): Promise<OperationReply> {
+  const { bucket, nowMs, idempotencyKey, event } = operation;
+  const key = [namespaceId, bucket.entityId, bucket.resource, idempotencyKey] as const;
+  return changes.operateIn(namespaceId, (record): OperationReply => {
+    const expire = connection.prepare("DELETE FROM operation WHERE namespace = ? AND at_ms <= ?");
+    expire.run(namespaceId, nowMs - OPERATIONS_KEPT_MS);
+    const done = connection.prepare(GET_OPERATION).get(...key);
+    if (done !== undefined) return { kind: "done", repeated: true, ...operatedIn(done[0], operation) };
+    const operated = work();
+    if (operated.kind === "tooLarge") return operated;
+    const { amounts } = operated;
+    connection.prepare(PUT_OPERATION).run(...key, nowMs, operatedText({ asks: operation.asks, amounts }));
+    record(event);
+    return { kind: "done", repeated: false, amounts };
+  });
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import { bucketState, type LimitState } from "../../domain/bucket/bucket-state.ts";
 import { NO_SLICES } from "../../domain/bucket/holds.ts";
 import { Limit, termsOf } from "../../domain/limits/limit.ts";

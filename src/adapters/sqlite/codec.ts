@@ -24,7 +24,6 @@ const PER_SLICE = 2;
 const PER_SLOTS = 1 + PER_SLICE * SLICES_MAX;
 const DOUBLE = 8;
 
-/** How many doubles that is. */
 function lengthOf({ limits, quotaCount, slotsCount, tellingCount }: Shape): number {
   const slots = PER_SLOTS * slotsCount;
   return HEAD + PER_LIMIT * limits.length + PER_QUOTA * quotaCount + slots + tellingCount;

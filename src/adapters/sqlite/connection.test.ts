@@ -17,8 +17,7 @@ import { FILE_RETENTION } from "../../domain/config/retention.ts";
 import { LimiterError, RateLimiterUnavailable, ValidationError, VersionError } from "../../domain/names/errors.ts";
 import { createCalendar } from "../system/calendar.ts";
 import { steadyMs } from "../system/clock.ts";
-import { MIGRATIONS } from "./migrations.ts";
-import { openConnection } from "./open-connection.ts";
+import { MIGRATIONS, openConnection } from "./open-connection.ts";
 import { openSqlite } from "./store.ts";
 
 const options = {
@@ -147,7 +146,11 @@ test("a closed store refuses every call, and closing twice is closing once", asy
     () => config.generation(),
     () => config.get({ level: "system" }),
     () =>
-      config.delete({ level: "system" }, { eventId: "", atMs: 0, action: "limits_deleted", entityId: "", details: {} }),
+      config.delete(
+        { level: "system" },
+        { eventId: "", atMs: 0, action: "limits_deleted", entityId: "", details: {} },
+        "all",
+      ),
     () => entities.list(page),
     () => usage.query({ window: "hourly", fromMs: 0, toMs: 1 }, page),
     () => audit.list({}, page),

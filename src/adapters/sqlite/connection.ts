@@ -1,7 +1,36 @@
 import type { DatabaseSync, SQLInputValue, SQLOutputValue, StatementSync } from "node:sqlite";
 import { LimiterError } from "../../domain/names/errors.ts";
 import { faultOf, thrownFor } from "./faults.ts";
-import { blockBriefly, CHANGE_WAIT_MS } from "./lock-backoff.ts";
+
+/**
+ * A process waits for the write lock of another one in short random sleeps. SQLite's own busy handler sleeps longer with every try, so a
+ * process that keeps writing starves the other for seconds; short sleeps meet the gaps between its transactions.
+ */
+const BLOCK_MAX_MS = 0.1;
+
+/** A call tries again this often while it blocks its event loop, a few milliseconds at most, before it waits on a timer. */
+export const BLOCKING_RETRIES_MAX = 40;
+
+/** After the first wait on the timer there are fewer tries: the lock stays held, and others want the event loop. */
+export const BLOCKING_RETRIES_LATER_MAX = 8;
+
+/** A change of configuration, or a read that meets a recovery, waits this long. */
+export const CHANGE_WAIT_MS = 1_000;
+
+/** Opening waits longer: another process may be migrating the file. */
+export const OPEN_WAIT_MS = 5_000;
+
+const cell = new Int32Array(new SharedArrayBuffer(4));
+
+/** Blocks the thread for a random time up to `BLOCK_MAX_MS`. */
+export function blockBriefly(random: () => number): void {
+  Atomics.wait(cell, 0, 0, random() * BLOCK_MAX_MS);
+}
+
+/** The delay of the timer between two rounds of blocking retries. */
+export function retryDelayMs(random: () => number): number {
+  return 1 + Math.floor(random() * 3);
+}
 
 export type Row = readonly SQLOutputValue[];
 

@@ -1,7 +1,7 @@
 import { LimiterError, RateLimiterUnavailable, ValidationError, VersionError } from "../../domain/names/errors.ts";
 
 /**
- * What an error of SQLite means to us. `busy`: another process is writing, wait a little. `broken`: the disk is full or
+ * An error of SQLite is one of three faults. `busy`: another process is writing, wait a little. `broken`: the disk is full or
  * failing, transient but not cured by waiting a millisecond. `other`: asking again will not help.
  */
 type Fault = "busy" | "broken" | "other";
@@ -33,7 +33,7 @@ export function faultOf(error: unknown): Fault {
   }
 }
 
-/** Whether an error came from SQLite at all: then the transaction is lost, not just the call that met it. */
+/** True for errors of SQLite itself: then the transaction is lost, not just the call that met it. */
 export function isSqliteError(error: unknown): boolean {
   return primaryCode(error) !== undefined;
 }

@@ -1,8 +1,13 @@
 import type { CallContext } from "../../ports/bucket-store.ts";
 import type { BucketRows } from "./bucket-rows.ts";
-import type { Connection } from "./connection.ts";
+import {
+  BLOCKING_RETRIES_LATER_MAX,
+  BLOCKING_RETRIES_MAX,
+  blockBriefly,
+  type Connection,
+  retryDelayMs,
+} from "./connection.ts";
 import { faultOf, isSqliteError, thrownFor } from "./faults.ts";
-import { BLOCKING_RETRIES_LATER_MAX, BLOCKING_RETRIES_MAX, blockBriefly, retryDelayMs } from "./lock-backoff.ts";
 import type { Sweep } from "./sweep.ts";
 import type { Watch } from "./watch.ts";
 
@@ -33,7 +38,7 @@ class CallError {
 
 type Outcome = unknown | CallError;
 
-/** How many calls of a lone caller are flushed in one turn of the event loop: then others have theirs. */
+/** A lone caller has at most this many calls flushed in one turn of the event loop: then others have theirs. */
 const FOLLOWERS_MAX = 16;
 
 const RESOLVED = Promise.resolve();
@@ -54,7 +59,7 @@ export class GroupCommit {
   readonly #coalesce: boolean;
   #queue: Job[] = [];
   #scheduled = false;
-  /** How many followers may still be flushed in the microtasks that run now; undefined: these follow no flush of one call. */
+  /** The microtasks that run now may still flush this many followers; undefined: they follow no flush of one call. */
   #followersLeft: number | undefined;
   #refusal: unknown;
   /** The last call that was queued for the next flush: what its caller's clock showed, and the steady one. */
@@ -134,7 +139,7 @@ export class GroupCommit {
     const last = this.#lastQueued;
     if (last?.nowMs === nowMs) return last.steadyMs;
     const steadyMs = this.#connection.steadyMs();
-    // Those that wait for a lock wait for longer than a turn.
+    // Calls that wait for a lock wait for longer than a turn.
     this.#lastQueued = this.#refusal === undefined ? { nowMs, steadyMs } : undefined;
     return steadyMs;
   }

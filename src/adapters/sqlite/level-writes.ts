@@ -1,17 +1,17 @@
-import { AssertionError } from "node:assert";
+import assert from "node:assert/strict";
 import type { SQLInputValue } from "node:sqlite";
 import type { Connection, Statement } from "./connection.ts";
 
-/** How many levels one statement writes at least, where it writes several. A statement for each costs a quarter more. */
+/** One statement writes at least this many levels, where it writes several. A statement for each costs a quarter more. */
 export const LEVELS_TOGETHER = 16;
 
-/** How many it writes at most. A level costs a fourteenth less than among 16; among 64 no less. */
+/** One statement writes at most this many. A level costs a fourteenth less than among 16; among 64 no less. */
 export const LEVELS_TOGETHER_MAX = 2 * LEVELS_TOGETHER;
 
 /** A row in the file whose level alone has changed. */
 interface LevelRow {
   readonly rowId: number;
-  /** What it is called where it turns out to be gone. */
+  /** Its name in the error where it turns out to be gone. */
   readonly key: { readonly entityId: string; readonly resource: string };
 }
 
@@ -78,7 +78,9 @@ function updateOf(count: number): string {
 }
 
 /** An update that meets no row would be a grant that is not stored anywhere. */
-function gone(keys: readonly LevelRow["key"][]): AssertionError {
+function gone(keys: readonly LevelRow["key"][]): Error {
   const names = keys.map(({ entityId, resource }) => `${entityId} on ${resource}`).join(", ");
-  return new AssertionError({ message: `Not all of these buckets are in the file, but all are in memory: ${names}.` });
+  return new assert.AssertionError({
+    message: `Not all of these buckets are in the file, but all are in memory: ${names}.`,
+  });
 }

@@ -1,12 +1,22 @@
 import type { SQLInputValue } from "node:sqlite";
-import type { Access, ConfiguredEntity, OnUnavailable, StoredConfig } from "../../domain/config/config.ts";
+import {
+  type Access,
+  type AccessOverride,
+  type ConfiguredEntity,
+  frozenOf,
+  type LimitsOverride,
+  type OnUnavailable,
+  type StoredConfig,
+  textOfFrozen,
+} from "../../domain/config/config.ts";
 import type { Entity } from "../../domain/config/entity.ts";
 import type { Namespace, NamespaceStatus } from "../../domain/config/namespace.ts";
 import type { OwnedPiece } from "../../domain/config/piece.ts";
 import type { Plan } from "../../domain/config/plan.ts";
-import type { OwnerRecord } from "../../ports/manifest-store.ts";
+import { given } from "../../domain/names/given.ts";
+import type { OwnerRecord } from "../../ports/config-store.ts";
 import type { RecordKind } from "../../ports/record-store.ts";
-import { knownLimits } from "../../stored/known-limits.ts";
+import { knownLimits } from "../../stored/config-keys.ts";
 import { readableJson } from "../../stored/row-damage.ts";
 import type { Row } from "./connection.ts";
 
@@ -17,7 +27,7 @@ export interface RecordTable {
   readonly isInNamespace: boolean;
   readonly key: readonly string[];
   readonly columns: readonly string[];
-  /** What a record says, from its columns and the last part of its key. */
+  /** The body of a record, from its columns and the last part of its key. */
   readonly bodyOf: (columns: Row, id: string) => unknown;
   readonly columnsOf: (body: unknown) => readonly SQLInputValue[];
 }
@@ -36,16 +46,21 @@ function table<Body>(
   return { table: name, isInNamespace: name !== "namespace", key, columns, bodyOf: codec.bodyOf, columnsOf };
 }
 
-const PLAN_CONFIG = table<StoredConfig>("plan_config", ["plan", "resource"], ["limits", "inherit", "applies_to"], {
-  bodyOf: ([limits, inherit, appliesTo]) => configOf([limits, null, null, null, inherit, appliesTo] as Row),
-  columnsOf: ({ limits, inherit, appliesTo }) => [
-    JSON.stringify(limits),
-    inherit === true ? 1 : null,
-    appliesTo ?? null,
+const PLAN_COLUMNS = ["limits", "inherit", "applies_to", "override"];
+
+const PLAN_CONFIG = table<StoredConfig>("plan_config", ["plan", "resource"], PLAN_COLUMNS, {
+  bodyOf: ([limits, inherit, appliesTo, override]) =>
+    configOf([limits, null, null, null, inherit, appliesTo, override, null, null] as Row),
+  columnsOf: ({ limits, inherit, appliesTo, override }) => [
+    ...[JSON.stringify(limits), inherit === true ? 1 : null, appliesTo ?? null],
+    textOf(override),
   ],
 });
 
-export const CONFIG_COLUMNS = ["limits", "on_unavailable", "access", "cascade", "inherit", "applies_to"];
+export const CONFIG_COLUMNS = [
+  ...["limits", "on_unavailable", "access", "cascade", "inherit", "applies_to"],
+  ...["override", "access_override", "frozen"],
+];
 
 const TABLES = {
   namespace: table<Namespace>("namespace", ["id"], ["name", "status", "created_at_ms", "deleted_at_ms"], {
@@ -83,9 +98,10 @@ const TABLES = {
   }),
   config: table<StoredConfig>("config", ["entity", "resource"], CONFIG_COLUMNS, {
     bodyOf: configOf,
-    columnsOf: ({ limits, onUnavailable, access, cascade, inherit, appliesTo }) => [
+    columnsOf: ({ limits, onUnavailable, access, cascade, inherit, appliesTo, override, accessOverride, frozen }) => [
       ...[JSON.stringify(limits), onUnavailable ?? null, access ?? null],
       ...[cascade === undefined ? null : cascade ? 1 : 0, inherit === true ? 1 : null, appliesTo ?? null],
+      ...[textOf(override), textOf(accessOverride), textOfFrozen(frozen) ?? null],
     ],
   }),
   history: table<string>("limit_history", ["of", "owner", "resource"], ["versions"], {
@@ -113,6 +129,15 @@ const TABLES = {
       columnsOf: ({ owner, atMs, state, value }) => [owner, atMs, state === "applied" ? JSON.stringify(value) : null],
     },
   ),
+  refusalLog: table<{ readonly version: number; readonly log: string }>(
+    "refusal_log",
+    ["hour_ms", "entity", "writer"],
+    ["version", "log"],
+    {
+      bodyOf: ([version, log]) => ({ version: version as number, log: log as string }),
+      columnsOf: ({ version, log }) => [version, log],
+    },
+  ),
 } satisfies Partial<Record<RecordKind, RecordTable>>;
 
 /** The table of a record, and its key there: configuration of plans is in another one than that of entities and of defaults. */
@@ -125,7 +150,12 @@ export function tableOf(
   throw new TypeError(`Records of the kind ${kind} are in no table of their own.`);
 }
 
-export function configOf([limits, onUnavailable, access, cascade, inherit, appliesTo]: Row): StoredConfig {
+function textOf(value: object | undefined): string | null {
+  return value === undefined ? null : JSON.stringify(value);
+}
+
+export function configOf(columns: Row): StoredConfig {
+  const [limits, onUnavailable, access, cascade, inherit, appliesTo, override, accessOverride, frozen] = columns;
   return {
     limits: knownLimits(limits),
     ...(inherit === 1 ? { inherit: true as const } : {}),
@@ -133,10 +163,23 @@ export function configOf([limits, onUnavailable, access, cascade, inherit, appli
     ...(onUnavailable === null ? {} : { onUnavailable: onUnavailable as OnUnavailable }),
     ...(access === null ? {} : { access: access as Access }),
     ...(cascade === null ? {} : { cascade: cascade === 1 }),
+    ...(override === null ? {} : { override: knownOverride(override) }),
+    ...(accessOverride === null
+      ? {}
+      : { accessOverride: readableJson<AccessOverride>(accessOverride, { ...ROW, column: "access_override" }) }),
+    ...given({ frozen: frozenOf(frozen as string | null) }),
   };
 }
 
-/** What configuration needs of an entity. */
+const ROW = { table: "config", of: "" };
+
+/** The override that a text of JSON has. */
+function knownOverride(text: unknown): LimitsOverride {
+  const override = readableJson<LimitsOverride>(text, { ...ROW, column: "override" });
+  return { ...override, limits: knownLimits(JSON.stringify(override.limits)) };
+}
+
+/** The part of an entity that configuration needs. */
 export function configuredEntity([parentId, cascade, planId]: Row): ConfiguredEntity {
   return {
     ...(parentId === null ? {} : { parentId: parentId as string }),

@@ -16,13 +16,13 @@ import type {
   RecordList,
   RecordStore,
 } from "../../ports/record-store.ts";
-import { lineAbove, longestBelow } from "../../stored/entity-lines.ts";
+import { lineAbove, longestBelow } from "../../stored/config-keys.ts";
 import type { AuditLog } from "./audit.ts";
 import type { Changes } from "./changes.ts";
 import type { Connection } from "./connection.ts";
 import { type RecordTable, tableOf } from "./record-tables.ts";
 
-/** What of an entity goes with it. */
+/** These rows go with an entity. */
 const OF_ENTITY = [
   "DELETE FROM entity WHERE namespace = ? AND id = ?",
   "DELETE FROM config WHERE namespace = ? AND entity = ?",
@@ -31,14 +31,18 @@ const OF_ENTITY = [
   "DELETE FROM operation WHERE namespace = ? AND entity = ?",
   "DELETE FROM usage INDEXED BY usage_entity WHERE namespace = ? AND entity = ?",
   "DELETE FROM refusal INDEXED BY refusal_entity WHERE namespace = ? AND entity = ?",
+  "DELETE FROM refusal_log INDEXED BY refusal_log_entity WHERE namespace = ? AND entity = ?",
+  "DELETE FROM caller_usage INDEXED BY caller_usage_entity WHERE namespace = ? AND entity = ?",
 ];
 
-/** What goes with a namespace, by the columns that a row is known by. */
+/** These tables go with a namespace, by the columns that a row is known by. */
 const OF_NAMESPACE = [
   ["bucket", "id"],
   ["operation", "namespace, entity, resource, key"],
   ["usage", "namespace, hour_ms, entity, resource"],
   ["refusal", "namespace, hour_ms, entity, resource, limit_name, level, total, writer"],
+  ["refusal_log", "namespace, hour_ms, entity, writer"],
+  ["caller_usage", "namespace, hour_ms, entity, resource, writer"],
   ["config", "namespace, entity, resource"],
   ["limit_history", "namespace, of, owner, resource"],
   ["entity", "namespace, id"],
@@ -52,7 +56,9 @@ const OF_NAMESPACE = [
 ] as const;
 
 /** A scope may have a policy and no limits. */
-const HAS_LIMITS = "limits <> '[]'";
+/** The scope limits something at a reading of the clock; what is damaged is told to who reads it. */
+const HAS_LIMITS =
+  "(limits <> '[]' OR CASE WHEN json_valid(override) THEN override ->> '$.untilMs' > ? ELSE override IS NOT NULL END)";
 
 /** Rows of a table in the order of some columns of their keys, and what else they must be. */
 interface Rows {
@@ -61,6 +67,7 @@ interface Rows {
   readonly where?: string;
   readonly values?: readonly SQLInputValue[];
   readonly order: readonly string[];
+  readonly isBackwards?: true;
 }
 
 /**
@@ -73,7 +80,7 @@ export class SqliteRecords implements RecordStore {
   readonly #connection: Connection;
   readonly #changes: Changes;
   readonly #audit: AuditLog;
-  /** Of the transaction under way: its generation, and where its event goes. */
+  /** The transaction under way: its generation, and where its event goes. */
   #inside: { readonly generation: number; readonly record: Parameters<Parameters<Changes["make"]>[0]>[0] } | undefined;
 
   constructor(parts: { readonly connection: Connection; readonly changes: Changes; readonly audit: AuditLog }) {
@@ -116,7 +123,7 @@ export class SqliteRecords implements RecordStore {
     return this.#inside === undefined ? this.#alone(commit) : this.#applied(commit);
   }
 
-  /** Of several that follow each other, others have their turn in between. */
+  /** Others have their turn between several commits that follow each other. */
   async #alone(commit: RecordCommit): Promise<CommitReply> {
     const reply = await this.#changes.make(() => this.#applied(commit));
     await nextTurn();
@@ -150,7 +157,7 @@ export class SqliteRecords implements RecordStore {
     return 0;
   }
 
-  /** Of one table at a time. */
+  /** Deletes rows of one table at a time. */
   #deleteSome(namespaceId: string, limitMax: number): number {
     for (const [table, key] of OF_NAMESPACE) {
       const rows = `SELECT ${key} FROM ${table} WHERE namespace = ? LIMIT ?`;
@@ -164,13 +171,21 @@ export class SqliteRecords implements RecordStore {
   #listed(scope: string, list: RecordList, after: readonly string[] | undefined, max: number): readonly ListedRecord[] {
     switch (list.kind) {
       case "audit":
-        return this.#audit.list(scope, list.entityId, after, max);
+        return list.of === "oldest"
+          ? this.#audit.listOldest(scope, after, max)
+          : this.#audit.list(scope, list.entityId, after, max);
       case "namespace":
         return this.#rows(scope, namespacesOf(list), after, max);
       case "plan":
         return this.#rows(scope, { kind: "plan", order: ["id"] }, after, max);
+      case "history":
+        return this.#rows(scope, { kind: "history", order: ["of", "owner", "resource"] }, after, max);
+      case "owner":
+        return this.#rows(scope, { kind: "owner", order: ["owner"] }, after, max);
       case "owned":
         return this.#rows(scope, { kind: "owned", order: ["piece"] }, after, max);
+      case "refusalLog":
+        return this.#rows(scope, logRows(list), after, max);
       case "entity":
         return this.#entities(scope, list, after, max);
       case "config":
@@ -215,33 +230,36 @@ export class SqliteRecords implements RecordStore {
     switch (list.of) {
       case "owner": {
         const [kind, owner] = list.owner;
-        const where = `${kind} = ?${list.which === "all" ? "" : ` AND resource <> '*' AND ${HAS_LIMITS}`}`;
-        return this.#rows(
-          scope,
-          { kind: "config", key: [kind], where, values: [owner], order: ["resource"] },
-          after,
-          max,
-        );
+        const rows = {
+          kind: "config",
+          key: [kind],
+          where: `${kind} = ?`,
+          values: [owner],
+          order: ["resource"],
+        } as const;
+        return this.#rows(scope, rows, after, max);
+      }
+      case "entity": {
+        const where = `entity = ? AND resource <> '*' AND ${HAS_LIMITS}`;
+        const values = [list.entityId, list.nowMs];
+        return this.#rows(scope, { kind: "config", key: [of], where, values, order: ["resource"] }, after, max);
       }
       case "resource": {
         const where = `resource = ? AND entity > '' AND ${HAS_LIMITS}`;
-        return this.#rows(
-          scope,
-          { kind: "config", key: [of], where, values: [list.resource], order: ["entity"] },
-          after,
-          max,
-        );
+        const values = [list.resource, list.nowMs];
+        return this.#rows(scope, { kind: "config", key: [of], where, values, order: ["entity"] }, after, max);
       }
       case "defaults": {
         const where = `entity = '' AND resource NOT IN ('', '*') AND ${HAS_LIMITS}`;
-        return this.#rows(scope, { kind: "config", key: [of], where, order: ["resource"] }, after, max);
+        const values = [list.nowMs];
+        return this.#rows(scope, { kind: "config", key: [of], where, values, order: ["resource"] }, after, max);
       }
       case "entityResources": {
         const statement = this.#connection.prepare(
           `SELECT DISTINCT resource FROM config
            WHERE namespace = ? AND entity > '' AND resource > ? AND resource <> '*' AND ${HAS_LIMITS} ORDER BY resource LIMIT ?`,
         );
-        const found = statement.all(scope, after?.[0] ?? "", max).map(([resource]) => resource as string);
+        const found = statement.all(scope, after?.[0] ?? "", list.nowMs, max).map(([resource]) => resource as string);
         return found.map((resource) => ({ key: [of, "", resource], body: undefined, place: [resource] }));
       }
       case "all": {
@@ -259,7 +277,7 @@ export class SqliteRecords implements RecordStore {
 
   #rows(
     scope: string,
-    { kind, key = [], where = "", values = [], order }: Rows,
+    { kind, key = [], where = "", values = [], order, isBackwards }: Rows,
     after: readonly string[] | undefined,
     max: number,
   ): readonly ListedRecord[] {
@@ -267,18 +285,19 @@ export class SqliteRecords implements RecordStore {
     const conditions = [
       ...(of.isInNamespace ? ["namespace = ?"] : []),
       ...(where === "" ? [] : [where]),
-      ...(after === undefined ? [] : [`(${order.join()}) > (${order.map(() => "?").join()})`]),
+      ...(after === undefined ? [] : [`(${order.join()}) ${isBackwards ? "<" : ">"} (${order.map(() => "?").join()})`]),
     ];
     const columns = [...of.key, ...of.columns, ...order.map((column, i) => `${column} AS place_${i}`)];
+    const directed = order.map((column) => (isBackwards ? `${column} DESC` : column));
     const statement = this.#connection.prepare(
-      `SELECT ${columns.join()} FROM ${of.table} WHERE ${conditions.join(" AND ")} ORDER BY ${order.join()} LIMIT ?`,
+      `SELECT ${columns.join()} FROM ${of.table} WHERE ${conditions.join(" AND ")} ORDER BY ${directed.join()} LIMIT ?`,
     );
     const rows = statement.all(...within(of, scope), ...values, ...(after ?? []), max);
     const [keys, all] = [of.key.length, of.key.length + of.columns.length];
     return rows.map((row) => {
-      const own = row.slice(0, keys) as string[];
+      const own = row.slice(0, keys).map(String);
       const body = of.bodyOf(row.slice(keys, all), own.at(-1) as string);
-      return { key: [...key, ...own], body, place: row.slice(all) as string[] };
+      return { key: [...key, ...own], body, place: row.slice(all).map(String) };
     });
   }
 
@@ -302,6 +321,15 @@ function namespacesOf(list: Extract<RecordList, { readonly kind: "namespace" }>)
       return { kind: "namespace", where, values: [list.untilMs], order: ["name"] };
     }
   }
+}
+
+function logRows({ fromMs, toMs, entityId }: Extract<RecordList, { readonly kind: "refusalLog" }>): Rows {
+  const ofEntity = entityId === undefined ? "" : " AND entity = ?";
+  return {
+    ...{ kind: "refusalLog", order: ["hour_ms", "entity", "writer"], isBackwards: true },
+    where: `hour_ms >= ? AND hour_ms < ?${ofEntity}`,
+    values: [fromMs, toMs, ...(entityId === undefined ? [] : [entityId])],
+  };
 }
 
 function keyed({ isInNamespace, key }: RecordTable): string {

@@ -1,33 +1,27 @@
-import { type Retention, usageNotKept } from "../../domain/config/retention.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
+import type { Retention } from "../../domain/config/retention.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
 import type { Store } from "../../ports/store.ts";
-import type { UsageStore } from "../../ports/usage-store.ts";
-import { RecordAudit } from "../../records/audit.ts";
-import { RecordEntities } from "../../records/entities.ts";
-import { timeAfter } from "../../records/generations.ts";
-import { RecordManifests } from "../../records/manifests.ts";
-import { RecordNamespaces } from "../../records/namespaces.ts";
-import { recordParts } from "../../records/parts.ts";
-import { RecordPlans } from "../../records/plans.ts";
-import { CurrentLimits } from "../../stored/current-limits.ts";
+import { namespacesOn } from "../../records/namespaces.ts";
+import { namedOn } from "../../records/scope.ts";
+import { recordParts, ScopedRecords } from "../../records/scoped-records.ts";
+import { timeAfter } from "../../records/seen-changes.ts";
+import { CurrentLimits } from "../../stored/bucket-rules.ts";
 import { AuditLog } from "./audit.ts";
-import { BucketRows } from "./bucket-rows.ts";
+import { BucketRows, UsageHours } from "./bucket-rows.ts";
 import { SqliteBuckets } from "./buckets.ts";
+import { CallerRows, sqliteCallers } from "./caller-usage.ts";
 import { Changes } from "./changes.ts";
-import { SqliteConfig } from "./config.ts";
+import { levelsIn, sqliteConfigOn, storedLevelsIn } from "./config.ts";
 import type { Connection } from "./connection.ts";
-import { Expiry } from "./expiry.ts";
+import { sqliteCopies } from "./copies.ts";
 import { openingError } from "./faults.ts";
 import { GroupCommit } from "./group-commit.ts";
-import { LeaseRows } from "./lease-rows.ts";
-import { SqliteLeases } from "./leases.ts";
+import { LeaseRows, sqliteLeases } from "./leases.ts";
 import { type Durability, openConnection } from "./open-connection.ts";
-import { Operations } from "./operations.ts";
 import { SqliteRecords } from "./records.ts";
-import { RefusalRows, SqliteRefusals } from "./refusals.ts";
-import { Sweep } from "./sweep.ts";
+import { RefusalRows, sqliteRefusalLog, sqliteRefusals } from "./refusals.ts";
+import { Expiry, Sweep } from "./sweep.ts";
 import { SqliteUsage } from "./usage.ts";
-import { UsageHours } from "./usage-hours.ts";
 import { Watch } from "./watch.ts";
 
 interface SqliteOptions {
@@ -69,37 +63,24 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
   const { calendar, retention } = options;
   const audit = new AuditLog(connection, retention.auditKeepMs);
   const refusals = new RefusalRows(connection);
-  const expiry = new Expiry({ connection, usage, refusals, audit, usageKeepMs: retention.usageKeepMs });
+  const callers = new CallerRows(connection);
+  const expiry = new Expiry({ connection, usage, refusals, callers, audit, usageKeepMs: retention.usageKeepMs });
   const countsUsage = retention.usageKeepMs !== undefined;
   const contextOf = (namespaceId: string, nowMs: number) => ({
-    ...{ nowMs, calendar, generation: watch.generation, current: currentOf(namespaceId) },
+    ...{ nowMs, calendar, generation: watch.generation, current: currentOf(namespaceId), countsUsage },
   });
   const sweep = new Sweep({ connection, usage, rows, expiry, calendar, countsUsage, contextOf });
   const commit = new GroupCommit({ connection, watch, rows, sweep, coalesce: options.coalesce });
   const changes = new Changes({ connection, watch, rows, audit });
-  const operations = new Operations({ connection, changes });
   const records = new SqliteRecords({ connection, changes, audit });
   const recorded = recordParts(records, { of: () => watch.lookedUp(), note: () => {}, timeAfter });
-  const parts = {
-    connection,
-    records,
-    recorded,
-    watch,
-    rows,
-    commit,
-    changes,
-    operations,
-    calendar,
-    countsUsage,
-    refusals,
-  };
+  const parts = { connection, watch, rows, commit, changes, calendar, countsUsage };
   const ping = connection.prepare("SELECT count(*) FROM generation");
   const currents = new Map<string, CurrentLimits>();
   const currentOf = (namespaceId: string): CurrentLimits => {
     const known = currents.get(namespaceId);
     if (known !== undefined) return known;
-    const config = new SqliteConfig(parts, namespaceId);
-    const made = new CurrentLimits((entityId, resource) => config.levelOf(entityId, resource));
+    const made = new CurrentLimits(levelsIn(storedLevelsIn({ connection, records }, namespaceId)));
     currents.set(namespaceId, made);
     return made;
   };
@@ -113,21 +94,21 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
     name: `sqlite:${options.file}`,
     atomicBucketsMax: Number.POSITIVE_INFINITY,
     tellsThresholds: true,
-    namespaces: new RecordNamespaces(recorded),
+    namespaces: namespacesOn(recorded),
     scope: (namespaceId) => {
       const leaseRows = new LeaseRows(connection, namespaceId);
-      const config = new SqliteConfig(parts, namespaceId);
+      const scoped = new ScopedRecords(recorded, namespaceId);
       const buckets = new SqliteBuckets(parts, leaseRows, currentOf(namespaceId), namespaceId);
       return {
+        ...namedOn(scoped),
         buckets,
-        leases: new SqliteLeases(parts, leaseRows, (context) => buckets.rowsAt(context)),
-        config,
-        entities: new RecordEntities(recorded, namespaceId),
-        plans: new RecordPlans(recorded, namespaceId),
-        usage: countsUsage ? new SqliteUsage(connection, namespaceId, calendar) : NO_USAGE,
-        refusals: new SqliteRefusals(parts, namespaceId),
-        audit: new RecordAudit(recorded, namespaceId),
-        manifests: new RecordManifests(recorded, namespaceId),
+        leases: sqliteLeases({ connection, commit, rows: leaseRows, bucketsAt: (context) => buckets.rowsAt(context) }),
+        config: sqliteConfigOn(scoped, storedLevelsIn({ connection, records }, namespaceId)),
+        usage: new SqliteUsage({ connection, namespaceId, calendar, isKept: countsUsage }),
+        refusals: sqliteRefusals({ changes, rows: refusals, countsUsage }, scoped),
+        refusalLog: sqliteRefusalLog({ changes, rows: refusals, countsUsage }, scoped),
+        callers: sqliteCallers({ changes, rows: callers, countsUsage }, scoped),
+        copy: sqliteCopies({ connection, changes, audit, records, refusals, callers }, scoped),
       };
     },
     ping: () => {
@@ -139,9 +120,3 @@ export function storeOn(connection: Connection, options: SqliteOptions): Store {
     },
   };
 }
-
-const NO_USAGE: UsageStore = {
-  query: () => {
-    throw usageNotKept();
-  },
-};

@@ -1,10 +1,10 @@
-import { type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
-import type { CronCheck } from "../../domain/limits/calendar.ts";
+import { shownWindow, type UsageSnapshot, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
+import { usageNotKept } from "../../domain/config/retention.ts";
+import type { CronCheck } from "../../domain/limits/schedule.ts";
 import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { UsageQuery, UsageStore } from "../../ports/usage-store.ts";
 import { keyAfter, keyCursor } from "../../stored/cursor.ts";
-import { leaving } from "../../stored/open-hour.ts";
-import { addAmounts, addText, type Counters, shownCounters } from "../../stored/usage-counters.ts";
+import { addAmounts, addText, type Counters, leaving, shownCounters } from "../../stored/open-hour.ts";
 import { bucketRow, COLUMNS } from "./bucket-rows.ts";
 import type { Connection, Row, Statement } from "./connection.ts";
 
@@ -19,13 +19,13 @@ interface Looked extends Pair {
   readonly snapshot: UsageSnapshot | undefined;
 }
 
-/** So many buckets are looked at for one page: where few of many are asked for, the rest must not be walked in one go. */
+/** One page looks at this many buckets at most: where few of many are asked for, the rest must not be walked in one go. */
 const LOOKED_AT_MAX = 1_000;
 
 /** Before all others. */
 const FIRST: Pair = { entityId: "", resource: "" };
 
-/** Where one table stands within one hour. */
+/** The place in one table within one hour. */
 interface Head {
   readonly next: Statement;
   readonly hourMs: number;
@@ -37,14 +37,19 @@ interface Span {
   readonly endMs: number;
 }
 
+interface UsageParts {
+  readonly connection: Connection;
+  readonly namespaceId: string;
+  readonly calendar: CronCheck;
+  readonly isKept: boolean;
+}
+
 /**
  * Usage of one namespace: the hours in the table and those that buckets still carry, summed when asked for. Both are walked
  * by key, a window at a time and within it a bucket at a time, so that a page costs what it shows.
  */
 export class SqliteUsage implements UsageStore {
-  readonly #connection: Connection;
-  readonly #namespaceId: string;
-  readonly #calendar: CronCheck;
+  readonly #parts: UsageParts;
   readonly #firstHours: readonly Statement[];
   readonly #firstHoursOfEntity: readonly Statement[];
   readonly #nextPairs: readonly Statement[];
@@ -52,10 +57,9 @@ export class SqliteUsage implements UsageStore {
   readonly #hours: Statement;
   readonly #openHour: Statement;
 
-  constructor(connection: Connection, namespaceId: string, calendar: CronCheck) {
-    this.#connection = connection;
-    this.#calendar = calendar;
-    this.#namespaceId = namespaceId;
+  constructor(parts: UsageParts) {
+    const { connection } = parts;
+    this.#parts = parts;
     // The indexes are named: without statistics SQLite would rather go over all buckets of the hours.
     const inBoth = (sql: (table: string, keys: string) => string) =>
       [sql("usage", "usage_entity"), sql("bucket", "bucket_key")].map((text) => connection.prepare(text));
@@ -84,8 +88,9 @@ export class SqliteUsage implements UsageStore {
 
   /** A page may be shorter than asked for, and have a next one: so many are looked at for it at most. */
   query(query: UsageQuery, { limit, cursor }: PageRequest): Page<UsageSnapshot> {
+    if (!this.#parts.isKept) throw usageNotKept();
     const after = keyAfter(cursor, 3);
-    return this.#connection.readTogether(() => {
+    return this.#parts.connection.readTogether(() => {
       const items: UsageSnapshot[] = [];
       let looked = 0;
       let last: Looked | undefined;
@@ -136,7 +141,7 @@ export class SqliteUsage implements UsageStore {
   *#pairsOf(entityId: string, after: Pair): Generator<Pair> {
     let pair = after.entityId < entityId ? { entityId, resource: "" } : after;
     for (;;) {
-      const rows = this.#nextPairs.map((next) => next.get(this.#namespaceId, pair.entityId, pair.resource));
+      const rows = this.#nextPairs.map((next) => next.get(this.#parts.namespaceId, pair.entityId, pair.resource));
       const found = rows.flatMap((row) => (row === undefined ? [] : [pairOf(row)]));
       if (found.length === 0) return;
       pair = found.reduce(earlier);
@@ -161,31 +166,30 @@ export class SqliteUsage implements UsageStore {
   }
 
   #hourIn(first: Statement, fromMs: number): number {
-    const hourMs = first.get(this.#namespaceId, fromMs)?.[0];
+    const hourMs = first.get(this.#parts.namespaceId, fromMs)?.[0];
     return typeof hourMs === "number" ? hourMs : Number.POSITIVE_INFINITY;
   }
 
   #headAfter({ next, hourMs, pair }: Head): readonly Head[] {
-    const row = next.get(this.#namespaceId, pair.entityId, pair.resource, hourMs);
+    const row = next.get(this.#parts.namespaceId, pair.entityId, pair.resource, hourMs);
     return row === undefined ? [] : [{ next, hourMs, pair: pairOf(row) }];
   }
 
   #firstHour({ entityId }: UsageQuery, fromMs: number): number | undefined {
-    const found = (entityId === undefined ? this.#firstHours : this.#firstHoursOfEntity)
-      .map((statement) =>
-        entityId === undefined
-          ? statement.get(this.#namespaceId, fromMs)
-          : statement.get(this.#namespaceId, fromMs, entityId),
-      )
-      .flatMap((row) => (typeof row?.[0] === "number" ? [row[0]] : []));
+    const { namespaceId } = this.#parts;
+    const rows =
+      entityId === undefined
+        ? this.#firstHours.map((first) => first.get(namespaceId, fromMs))
+        : this.#firstHoursOfEntity.map((first) => first.get(namespaceId, fromMs, entityId));
+    const found = rows.flatMap((row) => (typeof row?.[0] === "number" ? [row[0]] : []));
     return found.length === 0 ? undefined : Math.min(...found);
   }
 
   #sum(query: UsageQuery, { startMs, endMs }: Span, pair: Pair): UsageSnapshot | undefined {
     const { entityId, resource } = pair;
-    const hours = this.#hours.all(this.#namespaceId, entityId, resource, startMs, endMs);
-    const bucket = this.#openHour.get(this.#namespaceId, entityId, resource, startMs, endMs);
-    const open = bucket === undefined ? [] : openCounts(bucket, pair, this.#calendar);
+    const hours = this.#hours.all(this.#parts.namespaceId, entityId, resource, startMs, endMs);
+    const bucket = this.#openHour.get(this.#parts.namespaceId, entityId, resource, startMs, endMs);
+    const open = bucket === undefined ? [] : openCounts(bucket, pair, this.#parts.calendar);
     if (hours.length === 0 && open.length === 0) return undefined;
     const counters: Counters = new Map();
     let requests = 0;
@@ -197,15 +201,7 @@ export class SqliteUsage implements UsageStore {
       requests += count.requests;
       addAmounts(counters, count);
     }
-    return {
-      entityId,
-      resource,
-      window: query.window,
-      windowStartMs: startMs,
-      windowEndMs: endMs,
-      ...shownCounters(counters),
-      requests,
-    };
+    return { entityId, resource, ...shownWindow(query.window, startMs), ...shownCounters(counters), requests };
   }
 }
 

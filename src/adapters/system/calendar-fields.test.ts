@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { CronPattern } from "croner";
-import fc from "fast-check";
 import { runs } from "../../../test/depth.ts";
-import { FIELDS, type FieldSets, fieldSets } from "./calendar-fields.ts";
+import { fc } from "../../../test/properties.ts";
+import { FIELDS, type FieldSets, fieldSets } from "./calendar-pattern.ts";
 
 /** What a library that others rely on makes of the same fields. It refuses `5/15`, which is 5-59/15 to the original. */
 function setsOfLibrary(fields: readonly string[]): FieldSets | undefined {

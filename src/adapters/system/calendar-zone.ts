@@ -3,7 +3,7 @@ type LocalMs = number;
 
 /** A time zone: how instants and the labels of its wall clock belong together. */
 export interface Zone {
-  /** What to add to an instant to get its label, in ms. */
+  /** The label of an instant minus the instant, in ms. */
   offsetAt(atMs: number): number;
   /** The first change of the offset in (afterMs, untilMs]. */
   transitionWithin(afterMs: number, untilMs: number): number | undefined;
@@ -139,7 +139,7 @@ function parsedOffset(text: string): number {
 // Names that the platform takes but does not list, because it lists them under an older one.
 const RENAMED = ["Asia/Kolkata", "Asia/Kathmandu", "Asia/Ho_Chi_Minh", "Asia/Yangon", "Europe/Kyiv", "America/Nuuk"];
 
-// Of the three-letter names the platform takes, only these are in the IANA database; IST could be three countries.
+// Only these three-letter names of the platform are in the IANA database; IST could be three countries.
 const SHORT_NAMES = /^(?:CET|EET|EST|GMT|HST|MET|MST|PRC|ROC|ROK|UCT|UTC|WET)$/;
 
 function isZone(tz: string): boolean {
@@ -164,7 +164,7 @@ function knownZones(): ReadonlyMap<string, string> {
   return zonesByLowerCase;
 }
 
-// By the whole name or by its city: people write "Berlin", and "Europe/Berln".
+// The nearest by the whole name or by its city: people write "Berlin", and "Europe/Berln".
 function nearestZones(tz: string): readonly string[] {
   const wanted = tz.slice(0, 40).toLowerCase();
   return [...knownZones()]

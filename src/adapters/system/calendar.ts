@@ -1,9 +1,9 @@
-import type { Calendar, CronUse } from "../../domain/limits/calendar.ts";
+import type { Calendar, CronUse } from "../../domain/limits/schedule.ts";
 import { type Pattern, parsePattern } from "./calendar-pattern.ts";
 import { createZone, SHIFT_MAX_MS, type Zone, zoneProblem } from "./calendar-zone.ts";
 
 /**
- * Crons in time zones: the patterns are read by `calendar-fields.ts`, the zones are the platform's, and answers are remembered, so that
+ * Crons in time zones: the patterns are read by `calendar-pattern.ts`, the zones are the platform's, and answers are remembered, so that
  * asking again within the same window or period neither parses nor searches.
  *
  * Windows and resets treat a change of the clock differently, on purpose:
@@ -66,7 +66,7 @@ const MINUTE_MS = 60_000;
 // The calendar repeats itself, weekdays included, after 400 years, and so do the rules of the zones as far as known.
 const CYCLE_MS = 146_097 * 86_400_000;
 
-/** What is remembered of a cron; `courses` by time zone. */
+/** The cache of a cron; `courses` by time zone. */
 interface Cron {
   readonly problem: string | undefined;
   readonly pattern: Pattern | undefined;

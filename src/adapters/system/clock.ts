@@ -1,29 +1,36 @@
 import { ValidationError } from "../../domain/names/errors.ts";
 import { shown } from "../../domain/names/names.ts";
-import type { Clock } from "../../ports/system.ts";
+import type { Clock, Turns } from "../../ports/system.ts";
 
 /** The machine's clock. */
 export const systemClock: Clock = {
   now: () => Date.now(),
-  steadyMs: () => performance.now(),
+  steadyMs: exactSteadyMs,
   sleep: (ms, signal) => sleep(ms, signal, "keepsAlive"),
   sleepInBackground: (ms, signal) => sleep(ms, signal, "background"),
 };
 
-/** Whole ms since some instant, going on evenly when the machine's clock is put. While the machine sleeps it may stand still. */
+/** Whole ms since some instant, not affected when the machine's clock is set. It may stop while the machine sleeps. */
 export function steadyMs(): number {
-  return Math.floor(performance.now());
+  return Math.floor(exactSteadyMs());
 }
 
-/** Calls back after so long, also when the clock is put; what it answers cancels that. */
+/** With fractions. Node's `performance` would load modules of its own, which a command that ends at once would wait for; browsers have nothing else. */
+function exactSteadyMs(): number {
+  if (globalThis.process?.hrtime === undefined) return performance.now();
+  const [seconds, nanoseconds] = process.hrtime();
+  return seconds * 1_000 + nanoseconds / 1e6;
+}
+
+/** Calls back after this time, even if the clock is set; the returned function cancels it. */
 export function after(ms: number, work: () => void): () => void {
   const timer = setTimeout(work, ms);
   return () => clearTimeout(timer);
 }
 
 /**
- * A clock given by the caller, its readings used as they are; one that cannot sleep by itself waits in real time. It is read once,
- * because one that cannot tell the time is better found now than by the first request.
+ * A clock given by the caller, with its readings unchanged; one without `sleep` waits in real time. It is read once
+ * here, so that an invalid clock is found before the first request.
  */
 export function clockFrom(given: Pick<Clock, "now"> & Partial<Clock>): Clock {
   checkFirstReading(given.now());
@@ -39,7 +46,7 @@ export function clockFrom(given: Pick<Clock, "now"> & Partial<Clock>): Clock {
   };
 }
 
-/** The reading of a clock that was given. A fraction, or no number at all, would get into buckets and stay there. */
+/** Checks a reading of the caller's clock. A fraction, or no number at all, would get into buckets and stay there. */
 function checkReading(nowMs: number): number {
   if (Number.isSafeInteger(nowMs)) return nowMs;
   throw new ValidationError(
@@ -53,7 +60,7 @@ const OTHER_UNITS = { seconds: 1_000, microseconds: 0.001 };
 const YEAR_MS = 365 * 86_400_000;
 
 /**
- * The first reading of a clock that was given. One that shows this year in another unit would refill limits a thousand times too
+ * Checks the first reading of the caller's clock. This year in another unit would refill limits a thousand times too
  * slowly, or too fast; a simulated clock may show any other time.
  */
 function checkFirstReading(reading: number): void {
@@ -70,12 +77,12 @@ function checkFirstReading(reading: number): void {
 }
 
 /**
- * After so long a request that was under way when access was switched has been answered (`timeoutMs` is 1 s unless configured
- * otherwise), and an index of DynamoDB has caught up.
+ * After this time a request that was under way when access was switched has been answered (`timeoutMs` is 1 s unless
+ * configured otherwise), and an index of DynamoDB has caught up.
  */
 const SETTLE_MS = 2_000;
 
-/** Waits, by the machine's time, until a switch can be said to count: see docs/adr/0020-switches-reach-what-is-below.md. */
+/** Waits, by the machine's time, until a switch is effective: see docs/adr/0020-switches-reach-what-is-below.md. */
 export function settle(): Promise<void> {
   return sleep(SETTLE_MS, undefined, "keepsAlive");
 }
@@ -105,3 +112,8 @@ function sleep(ms: number, signal: AbortSignal | undefined, how: "keepsAlive" | 
     signal?.addEventListener("abort", aborted, { once: true });
   });
 }
+
+/** Turns of the event loop, which let timers, sockets and signals run in between. */
+export const systemTurns: Turns = {
+  next: () => new Promise((resolve) => setImmediate(resolve)),
+};

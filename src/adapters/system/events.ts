@@ -31,13 +31,13 @@ export const CHANNELS = {
   leaseOpened: "zae-limiter:lease-opened",
   /** A `LeaseEndedEvent` when a lease was closed. */
   leaseEnded: "zae-limiter:lease-ended",
-  /** A `ConsumedCapacityEvent` for each call to DynamoDB that says its cost; asked for while somebody listens. */
+  /** A `ConsumedCapacityEvent` for each call to DynamoDB that returns its cost; requested while the channel has subscribers. */
   consumedCapacity: "zae-limiter:consumed-capacity",
 } as const;
 
 type Listener = (...published: Published) => void;
 
-/** The channels of this process, and listeners that hear only what is published through this very object. */
+/** The channels of this process, and listeners to events that are published through this object only. */
 export function observableEvents(): Events {
   const listeners = {} as Record<Published[0], Set<Listener>>;
   const observed = <Name extends Published[0]>(name: Name): Events[Name] => {
@@ -68,7 +68,7 @@ export function observableEvents(): Events {
   };
 }
 
-/** A channel of this process, for what no limiter publishes. */
+/** A channel of this process for events outside limiters. */
 export function systemChannel<Event>(name: keyof typeof CHANNELS): Channel<Event> {
   const system = diagnostics.channel(CHANNELS[name]);
   return {
@@ -79,7 +79,7 @@ export function systemChannel<Event>(name: keyof typeof CHANNELS): Channel<Event
   };
 }
 
-// A class, not an object with a getter: every take asks whether somebody listens, and of such objects V8 inlines nothing.
+// A class, not an object with a getter: every take reads `active`, and V8 does not inline such objects.
 class ObservedChannel implements Channel<unknown> {
   readonly #name: Published[0];
   readonly #system: diagnostics.Channel;

@@ -1,8 +1,8 @@
-import { randomBytes } from "node:crypto";
-import type { Random } from "../../ports/system.ts";
+import { createHash, randomBytes } from "node:crypto";
+import type { Digest, Random } from "../../ports/system.ts";
 
 const ID_BYTES = 8;
-/** Drawn at once: a draw costs far more than its bytes. */
+/** Bytes are drawn in bulk, because a draw costs far more than its bytes. */
 const POOL_BYTES = 512 * ID_BYTES;
 
 let pool = Buffer.alloc(0);
@@ -25,3 +25,8 @@ export const systemRandom: Random = {
 
 /** A number in [0, 1), for jitter. */
 export const jitter = (): number => Math.random();
+
+/** The first 128 bits of SHA-256, url-safe. */
+export const systemDigest: Digest = {
+  of: (text) => createHash("sha256").update(text).digest().subarray(0, 16).toString("base64url"),
+};

@@ -1,35 +1,25 @@
 import { LeaseClosed } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
 import type { LeaseView } from "../../leases/lease-view.ts";
-import { type CommandGroup, type GlobalOptions, type ListOptions, repeated } from "../command.ts";
-import { type CommandLimiter, leasesOf } from "../command-limiter.ts";
+import { type CommandGroup, SCOPE_OPTIONS } from "../command.ts";
+import { timeText } from "../named-records.ts";
+import { type CommandLimiter, leasesOf } from "../on-store.ts";
 import { change, list, show } from "../plain-commands.ts";
 import { fieldsText, pageFrom } from "../print.ts";
-import { timeText } from "../show-entity.ts";
 import { tokensOf } from "../values.ts";
 
-interface LeaseListOptions extends ListOptions {
-  readonly entity?: string;
-  readonly resource?: string;
-}
-
-interface LeaseSettleOptions extends GlobalOptions {
-  readonly consume?: readonly string[];
-}
-
-const THE_LEASE = ["<lease>", "its id, from `lease list`"] as const;
+const THE_LEASE = [["<lease>", "its id, from `lease list`"]] as const;
 
 export const LEASE_COMMANDS: CommandGroup = {
-  "lease list": list<LeaseView, LeaseListOptions>({
-    options: (command) =>
-      command.option("-e, --entity <id>", "only this entity").option("-r, --resource <resource>", "only this resource"),
+  "lease list": list({
+    options: SCOPE_OPTIONS,
     examples: ["lease list", "lease list -e key-1 --json"],
-    note: "Lists the leases that services keep in the store. Leases of programs that use the library are in those programs.",
-    source: async (limiter, { entity, resource }) => {
+    notes: [
+      "Lists the leases that services keep in the store. Leases of programs that use the library are in those programs.",
+    ],
+    read: ({ entity: entityId, resource }) => given({ entityId, resource }),
+    source: async (limiter, filter) => {
       const leases = await leasesOf(limiter);
-      const filter = {
-        ...(entity === undefined ? {} : { entityId: entity }),
-        ...(resource === undefined ? {} : { resource }),
-      };
       return {
         page: (request) => pageFrom(leases.list({ ...filter, ...request })),
         columns: [
@@ -44,49 +34,45 @@ export const LEASE_COMMANDS: CommandGroup = {
     },
   }),
   "lease show": show({
-    argument: THE_LEASE,
+    arguments: THE_LEASE,
     examples: ["lease list", "lease show --help"],
-    note: "Exit codes: 4 no such lease, or it ended over a day ago.",
+    notes: ["Exit codes: 4 no such lease, or it ended over a day ago."],
     get: async (limiter, id) => (await leasesOf(limiter)).get(id),
     text: leaseText,
   }),
-  "lease settle": change<LeaseView, LeaseSettleOptions>({
-    argument: THE_LEASE,
-    options: (command) =>
-      command.option(
-        "-c, --consume <measure=n>",
-        "the amount actually used; measures not named keep what is held; repeated",
-        repeated,
-      ),
+  "lease settle": change({
+    arguments: THE_LEASE,
+    options: [
+      ["-c, --consume <measure=n>", "the amount actually used; measures not named keep what is held; repeated", "list"],
+    ],
     examples: ["lease list", "lease settle --help"],
-    note: "Exit codes: 1 it ended in another way, 4 no such lease.",
-    check: totalsOf,
-    planned: async (limiter, id, options) => {
+    notes: ["Exit codes: 1 it ended in another way, 4 no such lease."],
+    read: ({ consume }, [id = ""]) => ({
+      id,
+      totals: consume === undefined ? {} : { consumed: tokensOf(consume, "-c") },
+    }),
+    plan: async (limiter, { id, totals }): Promise<LeaseView> => {
       const before = await openLease(limiter, id);
-      return { ...before, status: "settled", consumed: { ...before.consumed, ...totalsOf(options).consumed } };
+      return { ...before, status: "settled", consumed: { ...before.consumed, ...totals.consumed } };
     },
-    made: async (limiter, id, _, options) => (await leasesOf(limiter)).settle(id, totalsOf(options)),
+    make: async (limiter, { id, totals }) => (await leasesOf(limiter)).settle(id, totals),
     text: leaseText,
   }),
-  "lease rollback": change<LeaseView>({
-    argument: THE_LEASE,
+  "lease rollback": change({
+    arguments: THE_LEASE,
     examples: ["lease list", "lease rollback --help"],
-    note: "Exit codes: 1 it ended in another way, 4 no such lease.",
-    planned: async (limiter, id) => {
+    notes: ["Exit codes: 1 it ended in another way, 4 no such lease."],
+    plan: async (limiter, id): Promise<LeaseView> => {
       const before = await openLease(limiter, id);
       const none = Object.fromEntries(Object.keys(before.consumed).map((name) => [name, 0]));
       return { ...before, status: "rolledBack", consumed: none };
     },
-    made: async (limiter, id) => (await leasesOf(limiter)).rollback(id),
+    make: async (limiter, id) => (await leasesOf(limiter)).rollback(id),
     text: leaseText,
   }),
 };
 
-function totalsOf({ consume }: LeaseSettleOptions): { readonly consumed?: Readonly<Record<string, number>> } {
-  return consume === undefined ? {} : { consumed: tokensOf(consume, "-c") };
-}
-
-/** A lease that has ended cannot be ended otherwise. */
+/** The lease, which must be open: one that has ended cannot be ended otherwise. */
 async function openLease(limiter: CommandLimiter, id: string): Promise<LeaseView> {
   const lease = await (await leasesOf(limiter)).get(id);
   const { leaseId, status } = lease;
@@ -99,8 +85,12 @@ async function openLease(limiter: CommandLimiter, id: string): Promise<LeaseView
 }
 
 function leaseText(lease: LeaseView): string {
-  const { leaseId, entityId, resource, status, consumed, also, expiresAtMs, onExpiry } = lease;
-  const further = Object.entries(also).map(([on, amounts]) => `${on}: ${amountsText(amounts)}`);
+  const { leaseId, entityId, resource, status, consumed, also, parts = [], expiresAtMs, onExpiry } = lease;
+  const others = parts.filter((part) => part.entityId !== entityId);
+  const further = [
+    ...Object.entries(also).map(([on, amounts]) => `${on}: ${amountsText(amounts)}`),
+    ...others.map((part) => `${part.entityId} on ${part.resource}: ${amountsText(part.consumed)}`),
+  ];
   return fieldsText({
     lease: leaseId ?? undefined,
     entity: entityId,

@@ -1,22 +1,24 @@
 import { limitsChanged } from "../../domain/config/config-change.ts";
 import { checkUsageKeptDays } from "../../domain/config/retention.ts";
+import { given } from "../../domain/names/given.ts";
 import { checkResource } from "../../domain/names/names.ts";
-import { checkedLimits } from "../checked-limits.ts";
-import type { CommandContext, CommandGroup } from "../command.ts";
-import { type CommandLimiter, levelsOf } from "../command-limiter.ts";
-import { EXIT, UsageError } from "../exit-code.ts";
-import { allowUnknownOption, requireKnown, resourcesOf } from "../known.ts";
-import { requirePlan } from "../known-plan.ts";
-import { flagsOf, type Level, levelCommands, type SetLevelOptions } from "../level-commands.ts";
-import { limitsOf } from "../limit-text.ts";
-import { nearText, onStore } from "../on-store.ts";
-import { principalOf } from "../principal.ts";
+import type { SetOptions } from "../../entry/index.ts";
+import { ALLOW_UNKNOWN, type CommandContext, type CommandGroup, type OptionsOf } from "../command.ts";
+import { UsageError } from "../exit-code.ts";
+import { requireKnown, requirePlan, resourcesOf } from "../known.ts";
+import { flagsOf, type Level, levelCommands, type SetLevelOptions, setLevel } from "../level-commands.ts";
+import { levelBlock, limitsOf } from "../limit-text.ts";
+import { type CommandLimiter, levelsOf, nearText, onStore } from "../on-store.ts";
 import { printChange } from "../print.ts";
-import { levelBlock } from "../show-limits.ts";
+import { principalOf } from "../store-option.ts";
 import { choiceOf } from "../values.ts";
 
 const ON_EVERY = "on this resource; default: on every resource without limits of its own";
 const planOf = { name: "plan", about: "the plan" };
+const SYSTEM_OPTIONS = [
+  ["--on-unavailable <allow|block>", "whether requests pass while the store is unavailable"],
+  ["--usage-kept-days <days>", "how many days a DynamoDB table keeps usage"],
+] as const;
 const requirePlanOf = async (limiter: CommandLimiter, id: string) => {
   await requirePlan(limiter, id);
 };
@@ -45,7 +47,7 @@ const LEVELS: readonly Level[] = [
       if (verb === "set") await requireKnown(limiter, { entityId, resource, allowUnknown });
     },
     set: {
-      options: (command) => command.addOption(allowUnknownOption()),
+      options: [ALLOW_UNKNOWN],
       exitCodes: "4 no such entity or resource",
     },
     none: {
@@ -115,10 +117,7 @@ const LEVELS: readonly Level[] = [
     scopeOf: () => ({ level: "system" }),
     titleOf: () => "system",
     set: {
-      options: (command) =>
-        command
-          .option("--on-unavailable <allow|block>", "whether requests pass while the store is unavailable")
-          .option("--usage-kept-days <days>", "how many days a DynamoDB table keeps usage"),
+      options: SYSTEM_OPTIONS,
       run: setSystem,
     },
     none: {
@@ -140,42 +139,51 @@ const LEVELS: readonly Level[] = [
 
 export const LEVEL_COMMANDS: CommandGroup = Object.assign({}, ...LEVELS.map(levelCommands));
 
-interface SetSystemOptions extends SetLevelOptions {
-  readonly onUnavailable?: string;
-  readonly usageKeptDays?: string;
-}
-
 /** The system has settings beside its limits, and either may be set alone. */
-function setSystem(context: CommandContext, options: SetSystemOptions): Promise<number> {
+function setSystem(
+  context: CommandContext,
+  options: SetLevelOptions & OptionsOf<typeof SYSTEM_OPTIONS>,
+): Promise<number> {
   const { limit, soft, onUnavailable: word } = options;
+  const flags = flagsOf(options);
+  if (flags.untilMs !== undefined || flags.keepOverride === true) return setSystemLimits(context, options, flags);
   if (limit === undefined && word === undefined && options.usageKeptDays === undefined)
     throw new UsageError("No change is given; give -l LIMIT, --on-unavailable or --usage-kept-days.");
   const usageKeptDays = options.usageKeptDays === undefined ? undefined : daysOf(options.usageKeptDays);
   const onUnavailable = word === undefined ? undefined : choiceOf(word, ["allow", "block"], "--on-unavailable");
-  const given = limit === undefined ? undefined : checkedLimits(limitsOf(limit, soft ?? []));
-  return onStore(context, options, async (limiter) => {
+  const limits = limit === undefined ? undefined : limitsOf(limit, soft);
+  return onStore(context, async (limiter) => {
     const levels = await levelsOf(limiter);
     const before = await levels.get({ level: "system" });
-    const flags = flagsOf(options);
     // Without -l the limits stay as they are in the store, whoever changes them meanwhile.
-    const change = {
-      ...(given === undefined ? {} : { limits: given }),
-      ...(given !== undefined && flags.inherit === true ? { inherit: true as const } : {}),
-      ...(given !== undefined && flags.appliesTo === "callers" ? { appliesTo: "callers" as const } : {}),
-      ...(onUnavailable === undefined ? {} : { onUnavailable }),
-      ...(usageKeptDays === undefined ? {} : { usageKeptDays }),
-    };
+    const inherit = limits !== undefined && flags.inherit === true ? flags.inherit : undefined;
+    const appliesTo = limits !== undefined && flags.appliesTo === "callers" ? flags.appliesTo : undefined;
+    const change = given({ limits, inherit, appliesTo, onUnavailable, usageKeptDays });
     const when = options.ifAbsent === true ? { ifAbsent: true as const } : {};
-    const planned = limitsChanged(before, { ...change, ...when });
-    const changed =
-      options.dryRun === true
-        ? planned.kind === "changed"
-        : await levels.changeSystem(change, { ...when, ...principalOf(context, options) });
+    const planned = limitsChanged(before, { ...change, ...when }, Date.now());
+    const isDryRun = context.options.dryRun === true;
+    const changed = isDryRun
+      ? planned.kind === "changed"
+      : await levels.changeSystem(change, { ...when, ...principalOf(context) });
     const wouldBe = planned.kind === "changed" ? (planned.config ?? { limits: [] }) : before;
-    const after = options.dryRun === true ? wouldBe : await levels.get({ level: "system" });
-    await printChange(context, options, { ...after, changed }, () => levelBlock("system", after));
-    return EXIT.done;
+    const after = isDryRun ? wouldBe : await levels.get({ level: "system" });
+    return printChange(context, { ...after, changed }, () => levelBlock("system", after));
   });
+}
+
+/** Limits of the system that have an end, or that count after such: settings have none. */
+function setSystemLimits(
+  context: CommandContext,
+  { limit, soft, onUnavailable, usageKeptDays }: SetLevelOptions & OptionsOf<typeof SYSTEM_OPTIONS>,
+  flags: SetOptions,
+): Promise<number> {
+  if (limit === undefined || onUnavailable !== undefined || usageKeptDays !== undefined) {
+    throw new UsageError("Settings have no end: --for, --until and --keep-override are for -l alone.");
+  }
+  const limits = limitsOf(limit, soft);
+  return onStore(context, (limiter) =>
+    setLevel(context, limiter, { scope: { level: "system" }, limits, title: "system", flags }),
+  );
 }
 
 function daysOf(text: string): number {

@@ -1,78 +1,123 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import type { Progress as MadeSoFar } from "../../loadtest/loadtest.ts";
+import type { LoadtestReport } from "../../loadtest/report.ts";
 import type { ScenarioName } from "../../loadtest/scenarios.ts";
 import type { LoadTarget } from "../../loadtest/target.ts";
-import { confirmed } from "../ask.ts";
-import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
+import { type CommandContext, command } from "../command.ts";
 import { CommandEnd, EXIT, UsageError } from "../exit-code.ts";
-import { unwritable, writeWhole } from "../files.ts";
-import { loadtestText } from "../loadtest-text.ts";
-import { printValue } from "../print.ts";
-import { progressFromStart } from "../progress.ts";
+import { unwritable, writeWhole } from "../output.ts";
+import { confirmed, printValue, progressLine } from "../print.ts";
 import { chosenStore, isMemory } from "../store-option.ts";
 import { choiceOf, countOf, durationMs } from "../values.ts";
 
-interface LoadtestOptions extends GlobalOptions {
-  readonly scenario: string;
-  readonly duration: string;
-  readonly processes: string;
-  readonly concurrency: string;
-  readonly seed?: string;
-  readonly html?: string;
-  readonly keep?: boolean;
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+/** A load test's report for people. */
+function loadtestText(report: LoadtestReport): string {
+  const { scenario, store, seed, processes, concurrency, durationMs, latencyMs, admission, units } = report;
+  const rows: readonly (readonly [string, string])[] = [
+    ["store", store],
+    ["callers", `${processes} processes with ${concurrency} each, for ${(durationMs / 1_000).toFixed(1)} s`],
+    [
+      "requests",
+      `${WHOLE.format(report.requests)}: ${whole(report.granted)} granted, ${whole(report.refused)} refused`,
+    ],
+    ["granted", `${report.grantedPerSecond} a second`],
+    [
+      "latency",
+      `p50 ${ms(latencyMs.p50)}  p90 ${ms(latencyMs.p90)}  p99 ${ms(latencyMs.p99)}  max ${ms(latencyMs.max)}`,
+    ],
+    ["tokens", `${whole(admission.grantedTokens)} granted, at most ${whole(admission.boundTokens)} allowed`],
+    ...(units === undefined ? [] : ([["units", unitsText(units)]] as const)),
+    ...(report.errors === 0 ? [] : ([["errors", errorsText(report)]] as const)),
+    ...(report.namespace === undefined ? [] : ([["namespace", `${report.namespace} was kept`]] as const)),
+  ];
+  const head = `${scenario}, seed ${seed}${report.interrupted === true ? ", interrupted" : ""}`;
+  const verdict =
+    admission.excessTokens > 0
+      ? `OVER-ADMITTED: ${whole(admission.excessTokens)} tokens more than capacity and refill allow.`
+      : "Nothing was over-admitted: every limit stayed within capacity and refill.";
+  return `${head}\n${rows.map(([name, text]) => `  ${name.padEnd(10)} ${text}`).join("\n")}\n${verdict}\n`;
+}
+
+function unitsText({ calls, reads, writes }: NonNullable<LoadtestReport["units"]>): string {
+  return `${whole(writes)} write and ${whole(reads)} read units in ${whole(calls)} calls`;
+}
+
+function errorsText({ errors, errorCodes = {} }: LoadtestReport): string {
+  const codes = Object.entries(errorCodes).map(([code, count]) => `${code} ${whole(count)}`);
+  return `${whole(errors)} (${codes.join(", ")})`;
+}
+
+function whole(value: number): string {
+  return WHOLE.format(value);
+}
+
+function ms(value: number): string {
+  return `${value < 10 ? value.toFixed(2) : value.toFixed(0)} ms`;
 }
 
 const SCENARIO_NAMES: readonly ScenarioName[] = ["steady", "bursts", "hot-key", "cascade", "llm"];
 const PROCESSES_MAX = 64;
 
 /** Puts a store under load from several processes, and checks what it granted. */
-export const loadtestCommand: CommandFile<LoadtestOptions> = {
-  configure: (command) => {
-    command
-      .option("--scenario <name>", SCENARIO_NAMES.join(", "), "steady")
-      .option("--duration <duration>", "how long to run", "10s")
-      .option("--processes <n>", "parallel processes; with memory, each has its own store", "2")
-      .option("--concurrency <n>", "parallel callers in each process", "16")
-      .option("--seed <n>", "makes the requests repeatable; default: random")
-      .option("--html <file>", "write a report with charts; it opens offline")
-      .option("--keep", "keep the namespace for inspection")
-      .addHelpText(
-        "after",
-        `${examples(
-          "zae-limiter loadtest --store memory --duration 1s",
-          "zae-limiter loadtest --store memory --scenario llm --duration 1s --seed 7 --html loadtest.html",
-        )}\nExit codes: 1 more was granted than the limits allow, or requests failed.\n`,
-      );
-  },
+export const loadtest = command({
+  options: [
+    ["--scenario <name>", SCENARIO_NAMES.join(", "), { default: "steady" }],
+    ["--duration <duration>", "how long to run", { default: "10s" }],
+    ["--processes <n>", "parallel processes; with memory, each has its own store", { default: "2" }],
+    ["--concurrency <n>", "parallel callers in each process", { default: "16" }],
+    ["--seed <n>", "makes the requests repeatable; default: random"],
+    ["--html <file>", "write a report with charts; it opens offline"],
+    ["--keep", "keep the namespace for inspection"],
+  ],
+  examples: [
+    "loadtest --store memory --duration 1s",
+    "loadtest --store memory --scenario llm --duration 1s --seed 7 --html loadtest.html",
+  ],
+  notes: ["Exit codes: 1 more was granted than the limits allow, or requests failed."],
   run: async (context, options) => {
     const { interrupted } = context;
     const scenario = choiceOf(options.scenario, SCENARIO_NAMES, "--scenario");
-    const asked = { durationMs: durationMs(options.duration, "--duration"), ...limitsOf(options) };
-    if (asked.durationMs < 1) throw new UsageError(`--duration is "${options.duration}"; give at least 1ms.`);
-    const timeoutMs = durationMs(options.timeout ?? "10s", "--timeout");
+    const lengthMs = durationMs(options.duration, "--duration");
+    const load = loadOf(options);
+    if (lengthMs < 1) throw new UsageError(`--duration is "${options.duration}"; give at least 1ms.`);
+    const timeoutMs = durationMs(context.options.timeout ?? "10s", "--timeout");
     if (options.html !== undefined) refuseMissingFolder(options.html);
-    const { target, store } = targetOf(options, context);
+    const { target, store } = targetOf(context);
     if (target.kind === "dynamodb") {
-      await confirmed(context, options, `A load test of ${options.duration} on ${store} costs what its requests cost.`);
+      await confirmed(context, `A load test of ${options.duration} on ${store} costs what its requests cost.`);
     }
-    const { loadtest } = await import("../../loadtest/loadtest.ts");
-    const progress = progressFromStart(context, options);
-    const { report, detail } = await loadtest({
-      ...{ target, durationMs: asked.durationMs, timeoutMs, keeps: options.keep === true, signal: interrupted },
-      terms: { scenario, store, seed: asked.seed, processes: asked.processes, concurrency: asked.concurrency },
-      onProgress: (made) => progress.tell(progressText(made, asked.durationMs)),
+    const { runLoadtest } = await import("../../loadtest/loadtest.ts");
+    const progress = progressLine(context, 0);
+    const { report, detail } = await runLoadtest({
+      target,
+      durationMs: lengthMs,
+      timeoutMs,
+      keeps: options.keep === true,
+      signal: interrupted,
+      terms: { scenario, store, ...load },
+      onProgress: (made) => progress.tell(progressText(made, lengthMs)),
     }).finally(progress.end);
     if (options.html !== undefined) {
       const { htmlReport } = await import("../../loadtest/html-report.ts");
       await writeWhole(options.html, htmlReport(report, detail));
     }
-    await printValue(context, options, report, () => loadtestText(report));
+    await printValue(context, report, () => loadtestText(report));
     return report.admission.excessTokens > 0 || report.errors > 0 ? EXIT.refused : EXIT.done;
   },
-};
+});
 
-function limitsOf({ processes: processesText, concurrency, seed }: LoadtestOptions) {
+function loadOf({
+  processes: processesText,
+  concurrency,
+  seed,
+}: {
+  readonly processes: string;
+  readonly concurrency: string;
+  readonly seed?: string;
+}) {
   const processes = countOf(processesText, "--processes");
   if (processes > PROCESSES_MAX) throw new UsageError(`--processes is ${processes}; give at most ${PROCESSES_MAX}.`);
   if (seed !== undefined && !(/^\d+$/.test(seed) && Number(seed) <= 0xffffffff)) {
@@ -85,12 +130,9 @@ function limitsOf({ processes: processesText, concurrency, seed }: LoadtestOptio
   };
 }
 
-function targetOf(
-  options: GlobalOptions,
-  context: CommandContext,
-): { readonly target: LoadTarget; readonly store: string } {
-  if (isMemory(options, context)) return { target: { kind: "memory" }, store: "memory" };
-  const { name: store, place, file, table } = chosenStore(options, context);
+function targetOf(context: CommandContext): { readonly target: LoadTarget; readonly store: string } {
+  if (isMemory(context)) return { target: { kind: "memory" }, store: "memory" };
+  const { name: store, place, file, table } = chosenStore(context);
   if (table !== undefined) return { target: { kind: "dynamodb", table }, store };
   if (file === undefined || existsSync(file)) return { target: { kind: "named", store: place.store }, store };
   throw new CommandEnd({
@@ -100,7 +142,7 @@ function targetOf(
   });
 }
 
-/** Told before the test rather than after it. */
+/** Refuses the file before the test rather than after it. */
 function refuseMissingFolder(file: string): void {
   if (existsSync(dirname(file))) return;
   throw unwritable(file, { code: "ENOENT" });

@@ -1,99 +1,77 @@
 import { NotFoundError } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
 import type { MigrationOptions, MigrationReport } from "../../entry/migrate.ts";
-import { confirmed } from "../ask.ts";
-import { type CommandContext, type CommandFile, examples, type GlobalOptions } from "../command.ts";
-import { EXIT, UsageError } from "../exit-code.ts";
-import { isJson, printChange } from "../print.ts";
+import { type CommandContext, command } from "../command.ts";
+import { UsageError } from "../exit-code.ts";
+import { confirmed, isJson, printChange } from "../print.ts";
 import { requiredTable } from "../store-option.ts";
 
-interface MigrateCommandOptions extends GlobalOptions {
-  readonly name?: string;
-  readonly backup?: string;
-  readonly abort?: boolean;
-  readonly takeOver?: boolean;
-}
-
-/** Brings a table of an earlier layout to ours; run again after an interruption, it goes on. */
-export const migrate: CommandFile<MigrateCommandOptions> = {
-  configure: (command) => {
-    command
-      .option("--name <name>", "the same as --stack")
-      .option("--backup <name>", "create an on-demand backup of this name first")
-      .option("--abort", "undo the migration; possible until old items are deleted")
-      .option("--take-over", "accept a table of the Python original; its clients are locked out afterwards")
-      .addHelpText(
-        "after",
-        examples(
-          "zae-limiter migrate --name limits --dry-run",
-          "zae-limiter migrate --name limits --backup before-migration --yes",
-          "zae-limiter migrate --name limits --abort --yes",
-        ),
-      )
-      .addHelpText(
-        "after",
-        "\nStop all clients of the table first: no client can open it during the migration. If migrate is interrupted, run it again" +
-          " to resume.\n\nExit codes: 1 too late to abort, or clients still write; 3 store failed; 4 no such table.\n",
-      );
-  },
-  run: async (context, given) => {
-    const { options, stack } = named(given, context);
-    const { abort = false, takeOver = false, backup, dryRun = false } = options;
+/** Brings a table of an earlier layout to ours. Run again after an interruption, it goes on. */
+export const migrate = command({
+  options: [
+    ["--name <name>", "the same as --stack"],
+    ["--backup <name>", "create an on-demand backup of this name first"],
+    ["--abort", "undo the migration; possible until old items are deleted"],
+    ["--take-over", "accept a table of the Python original; its clients are locked out afterwards"],
+  ],
+  examples: [
+    "migrate --name limits --dry-run",
+    "migrate --name limits --backup before-migration --yes",
+    "migrate --name limits --abort --yes",
+  ],
+  notes: [
+    "Stop all clients of the table first: no client can open it during the migration. If migrate is interrupted, run it again" +
+      " to resume.\n\nExit codes: 1 too late to abort, or clients still write; 3 store failed; 4 no such table.",
+  ],
+  run: async (surroundings, { name, abort = false, takeOver = false, backup }) => {
+    const context = onNamedStack(surroundings, name);
+    const table = requiredTable(context, "migrate");
+    const { stack } = table;
+    const { yes = false, dryRun = false } = context.options;
     if (abort && (backup !== undefined || takeOver)) {
       throw new UsageError("--abort undoes a migration; give it without --backup and --take-over.");
     }
     const action = abort ? (dryRun ? "planAbort" : "abort") : dryRun ? "plan" : "migrate";
-    const table = requiredTable(options, context, "migrate");
-    const onProgress = progressOf(context, options);
+    const onProgress = progressOf(context);
     const work: MigrationOptions = { ...table, action, takeOver, backup, signal: context.interrupted, onProgress };
     const { migrate: run } = await import("../../entry/migrate.ts");
     const report = await onTable(stack, async () => {
-      if (action === "migrate" && options.yes !== true) await ask(context, options, { ...work, action: "plan" }, run);
+      if (action === "migrate" && !yes) await ask(context, { ...work, action: "plan" }, run);
       else if (action === "abort") {
-        await confirmed(context, options, `Undo the migration of the table ${stack}?`);
+        await confirmed(context, `Undo the migration of the table ${stack}?`);
       }
       return run(work);
     });
-    await printChange(context, options, report, () => textOf(report, stack, dryRun ? "planned" : "done"));
-    return EXIT.done;
+    return printChange(context, report, () => textOf(report, stack, dryRun ? "planned" : "done"));
   },
-};
+});
 
 type RunMigration = (options: MigrationOptions) => Promise<MigrationReport>;
 
-/** Whoever is asked is told what would be done, and whether it can be taken back; where there is nothing to do, nobody is asked. */
-async function ask(
-  context: CommandContext,
-  options: MigrateCommandOptions,
-  plan: MigrationOptions,
-  run: RunMigration,
-): Promise<void> {
+/** Asks for confirmation with the plan, and with whether it can be undone. Asks nothing if there is nothing to do. */
+async function ask(context: CommandContext, plan: MigrationOptions, run: RunMigration): Promise<void> {
   const { terminal, output } = context;
   const report = await run(plan);
   if (report.steps.length === 0) return;
   if (terminal.stdin && terminal.stderr) output.note(textOf(report, plan.stack, "planned"));
   await confirmed(
     context,
-    options,
     "All its clients must be stopped" +
       `${report.wayBack === "backup" || report.wayBack === "pointInTime" ? "" : ", and there is no way back"}. ` +
       `Migrate the table ${plan.stack} from ${report.from} to ${report.to}?`,
   );
 }
 
-function named(given: MigrateCommandOptions, context: CommandContext) {
-  const { name, ...rest } = given;
-  if (name !== undefined && rest.stack !== undefined && name !== rest.stack) {
-    throw new UsageError("--name and --stack are the same; give one.");
-  }
-  const stack = name ?? rest.stack;
-  const options = { ...rest, ...(stack === undefined ? {} : { stack }) };
-  return { options, stack: requiredTable(options, context, "migrate").stack };
+function onNamedStack(context: CommandContext, name: string | undefined): CommandContext {
+  const { stack = name } = context.options;
+  if (name !== undefined && name !== stack) throw new UsageError("--name and --stack are the same; give one.");
+  return { ...context, options: given({ ...context.options, stack }) };
 }
 
-/** A line after every thousand items: a migration may take hours, and whoever watches its log wants to see it go on. */
-function progressOf({ output }: CommandContext, options: GlobalOptions): MigrationOptions["onProgress"] {
-  if (options.quiet === true || isJson(options)) return () => {};
-  return ({ phase, items }) => output.note(`${phase}: ${items} items\n`);
+/** Notes a line after every thousand items: a migration may take hours. */
+function progressOf(context: CommandContext): MigrationOptions["onProgress"] {
+  if (context.options.quiet === true || isJson(context)) return () => {};
+  return ({ phase, items }) => context.output.note(`${phase}: ${items} items\n`);
 }
 
 async function onTable<Answer>(stack: string, work: () => Promise<Answer>): Promise<Answer> {

@@ -1,68 +1,58 @@
 import { ConflictError, NotFoundError, ValidationError } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
 import { checkNamespace } from "../../domain/names/names.ts";
-import type { Namespace } from "../../entry/index.ts";
-import { confirmed } from "../ask.ts";
-import { type CommandFile, type CommandGroup, examples, type GlobalOptions } from "../command.ts";
-import type { CommandLimiter } from "../command-limiter.ts";
+import type { Namespace, NamespaceShown } from "../../entry/index.ts";
+import { type CommandGroup, command } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
-import { nearText, onStore } from "../on-store.ts";
+import { unlessMissing } from "../known.ts";
+import { timeText } from "../named-records.ts";
+import { type CommandLimiter, nearText, onStore } from "../on-store.ts";
 import { change, list, show } from "../plain-commands.ts";
-import { principalOf } from "../principal.ts";
-import { fieldsText, isJson, pageFrom, printChange, requireUninterrupted } from "../print.ts";
-import { jsonOf } from "../printable.ts";
-import { progressOf } from "../progress.ts";
-import { timeText } from "../show-entity.ts";
-import type { Column } from "../table.ts";
+import { confirmed, fieldsText, isJson, pageFrom, printChange, progressLine, requireUninterrupted } from "../print.ts";
+import { principalOf } from "../store-option.ts";
+import { type Column, jsonOf } from "../table.ts";
 
-const AN_ORPHAN = ["<id>", "its id, from `namespace orphans`"] as const;
+const AN_ORPHAN = [["<id>", "its id, from `namespace orphans`"]] as const;
 
-const namespaceRegister: CommandFile<GlobalOptions> = {
-  configure: (command) => {
-    command
-      .argument("<name...>", "names; existing namespaces stay as they are")
-      .addHelpText("after", examples("zae-limiter namespace register tenant-a tenant-b"));
-  },
-  run: (context, options, names) => {
+const namespaceRegister = command({
+  arguments: [["<name...>", "names; existing namespaces stay as they are"]],
+  examples: ["namespace register tenant-a tenant-b"],
+  run: (context, _, names) => {
     for (const name of names) checkNamespace(name);
-    return onStore(context, options, async (limiter) => {
+    const isDryRun = context.options.dryRun === true;
+    return onStore(context, async (limiter) => {
       const items: Namespace[] = [];
       for (const name of names) {
         requireUninterrupted(context);
-        items.push(
-          options.dryRun === true
-            ? await planned(limiter, name)
-            : await limiter.registerNamespace(name, principalOf(context, options)),
-        );
+        const made = isDryRun ? planned(limiter, name) : limiter.registerNamespace(name, principalOf(context));
+        items.push(await made);
       }
-      const dryRun = options.dryRun === true ? { dryRun: true } : {};
-      if (options.ndjson === true)
+      const dryRun = isDryRun ? { dryRun: true } : {};
+      if (context.options.ndjson === true)
         await context.output.write(items.map((item) => `${jsonOf({ ...item, ...dryRun })}\n`).join(""));
-      else if (isJson(options)) await context.output.write(`${jsonOf({ items, ...dryRun })}\n`);
+      else if (isJson(context)) await context.output.write(`${jsonOf({ items, ...dryRun })}\n`);
       else await context.output.write(items.map(namespaceText).join("\n"));
       return EXIT.done;
     });
   },
-};
+});
 
-/** As it would be; its id is not known before it is made. */
-async function planned(limiter: CommandLimiter, name: string): Promise<Namespace> {
-  try {
-    return await limiter.getNamespace(name);
-  } catch (error) {
-    if (!(error instanceof NotFoundError)) throw error;
-    return { id: "", name, status: "active", createdAtMs: Date.now() };
-  }
+/** A namespace as it would be registered. Its id is not known before it is made. */
+function planned(limiter: CommandLimiter, name: string): Promise<Namespace> {
+  return unlessMissing("namespace_not_found", limiter.getNamespace(name), async () => ({
+    id: "",
+    name,
+    status: "active" as const,
+    createdAtMs: Date.now(),
+  }));
 }
 
-const namespacePurge: CommandFile<GlobalOptions> = {
-  configure: (command) => {
-    command
-      .argument("<id>", "its id, from `namespace orphans`")
-      .addHelpText("after", examples("zae-limiter namespace orphans", "zae-limiter namespace purge --help"))
-      .addHelpText("after", "\nExit codes: 1 it is active, or declined; 4 no deleted namespace has that id.\n");
-  },
-  run: (context, options, [id = ""]) =>
-    onStore(context, options, async (limiter) => {
+const namespacePurge = command({
+  arguments: AN_ORPHAN,
+  examples: ["namespace orphans", "namespace purge --help"],
+  notes: ["Exit codes: 1 it is active, or declined; 4 no deleted namespace has that id."],
+  run: (context, _, [id = ""]) =>
+    onStore(context, async (limiter) => {
       const orphan = await orphanOf(limiter, id);
       if (orphan === undefined) {
         for await (const namespace of limiter.listNamespaces()) {
@@ -72,42 +62,29 @@ const namespacePurge: CommandFile<GlobalOptions> = {
         }
         throw orphanMissing(id);
       }
-      await confirmed(context, options, `Delete all data of ${orphan.name} (${id}) permanently?`);
-      if (options.dryRun === true) {
-        await printChange(
-          context,
-          options,
-          { id, records: 0 },
-          () => `All data of ${orphan.name} (${id}) would be deleted.\n`,
-        );
-        return EXIT.done;
+      await confirmed(context, `Delete all data of ${orphan.name} (${id}) permanently?`);
+      if (context.options.dryRun === true) {
+        const text = () => `All data of ${orphan.name} (${id}) would be deleted.\n`;
+        return printChange(context, { id, records: 0 }, text);
       }
-      const progress = progressOf(context, options);
+      const progress = progressLine(context, 1_000);
       const onProgress = (records: number) => progress.tell(`${records} records removed`);
-      const { records } = await limiter.purgeNamespace(id, { onProgress, ...principalOf(context, options) });
+      const { records } = await limiter.purgeNamespace(id, { onProgress, ...principalOf(context) });
       progress.end();
-      await printChange(
-        context,
-        options,
-        { id, records },
-        () => `Purged ${orphan.name} (${id}): ${records} records deleted.\n`,
-      );
-      return EXIT.done;
+      const text = () => `Purged ${orphan.name} (${id}): ${records} records deleted.\n`;
+      return printChange(context, { id, records }, text);
     }),
-};
+});
 
 /** The active namespace of a name. */
-async function requireNamespace(limiter: CommandLimiter, name: string): Promise<Namespace> {
-  try {
-    return await limiter.getNamespace(name);
-  } catch (error) {
-    if (!(error instanceof NotFoundError)) throw error;
+function requireNamespace(limiter: CommandLimiter, name: string): Promise<NamespaceShown> {
+  return unlessMissing("namespace_not_found", limiter.getNamespace(name), async () => {
     const known = (await limiter.listNamespaces({ limit: 1000 })).map((namespace) => namespace.name);
     throw new NotFoundError("namespace_not_found", `There is no namespace "${name}"${nearText(name, known)}`);
-  }
+  });
 }
 
-/** The deleted namespace of an id. Undefined: it is none of them, which the store will say in its own words. */
+/** The deleted namespace of an id; undefined: there is none. */
 async function orphanOf(limiter: CommandLimiter, id: string): Promise<Namespace | undefined> {
   for await (const namespace of limiter.listOrphanNamespaces()) if (namespace.id === id) return namespace;
   return undefined;
@@ -144,11 +121,12 @@ function orphanMissing(id: string): NotFoundError {
   );
 }
 
-function namespaceText({ id, name, status, createdAtMs, deletedAtMs }: Namespace): string {
+function namespaceText({ id, name, status, createdAtMs, deletedAtMs, frozen }: NamespaceShown): string {
   return fieldsText({
     name,
     id,
     status,
+    frozen: frozen && `yes${frozen.reason === undefined ? "" : `: ${frozen.reason}`}`,
     // The namespace that a store is born with has no date.
     created: createdAtMs === 0 ? undefined : timeText(createdAtMs),
     deleted: deletedAtMs === undefined ? undefined : timeText(deletedAtMs),
@@ -173,17 +151,17 @@ export const NAMESPACE_COMMANDS: CommandGroup = {
     }),
   }),
   "namespace show": show({
-    argument: ["<name>", "the namespace"],
+    arguments: [["<name>", "the namespace"]],
     examples: ["namespace show default"],
-    note: "Exit codes: 4 no such namespace.",
+    notes: ["Exit codes: 4 no such namespace."],
     get: requireNamespace,
     text: namespaceText,
   }),
   "namespace delete": change<Namespace>({
-    argument: ["<name>", "the namespace; its data stays until it is purged"],
+    arguments: [["<name>", "the namespace; its data stays until it is purged"]],
     examples: ["namespace delete tenant-z --yes"],
-    note: "Exit codes: 1 declined, 4 no such namespace.",
-    ask: async (limiter, name) => {
+    notes: ["Exit codes: 1 declined, 4 no such namespace."],
+    before: async (limiter, name) => {
       await requireNamespace(limiter, name);
       if (name === "default") {
         throw new ValidationError(
@@ -193,20 +171,43 @@ export const NAMESPACE_COMMANDS: CommandGroup = {
       }
       return `Delete the namespace ${name}? Requests in it will fail; its data stays until it is purged.`;
     },
-    planned: async (limiter, name) => ({
+    plan: async (limiter, name) => ({
       ...(await requireNamespace(limiter, name)),
       status: "deleted",
       deletedAtMs: Date.now(),
     }),
-    made: (limiter, name, by) => limiter.deleteNamespace(name, by),
+    make: (limiter, name, by) => limiter.deleteNamespace(name, by),
     text: namespaceText,
   }),
+  "namespace freeze": change({
+    arguments: [["<name>", "the namespace"]],
+    options: [["--reason <text>", "why; those who are refused are told"]],
+    examples: ["namespace freeze default --reason maintenance"],
+    notes: [
+      "Acquires, top-ups and resets are refused (namespace_frozen), whatever access is set; leases are settled and rolled back. Every process" +
+        " knows it with its next request, on DynamoDB within its configTtlMs.\n\nExit codes: 4 no such namespace.",
+    ],
+    read: (options, [name = ""]) => ({ name, ...given({ reason: options.reason }) }),
+    before: async (limiter, { name }) => void (await requireNamespace(limiter, name)),
+    plan: (_, { name, ...frozen }) => ({ name, frozen }),
+    make: async (limiter, { name, ...frozen }, by) => void (await limiter.freezeNamespace(name, { ...frozen, ...by })),
+    text: (_, { name, reason }) => `${name} is frozen${reason === undefined ? "" : ` (${reason})`}.\n`,
+  }),
+  "namespace unfreeze": change({
+    arguments: [["<name>", "the namespace"]],
+    examples: ["namespace unfreeze default"],
+    notes: ["Exit codes: 4 no such namespace."],
+    before: async (limiter, name: string) => void (await requireNamespace(limiter, name)),
+    plan: (_, name) => ({ name }),
+    make: async (limiter, name, by) => void (await limiter.unfreezeNamespace(name, by)),
+    text: (_, name) => `${name} is not frozen.\n`,
+  }),
   "namespace recover": change<Namespace>({
-    argument: AN_ORPHAN,
+    arguments: AN_ORPHAN,
     examples: ["namespace orphans", "namespace recover --help"],
-    note: "Exit codes: 1 its name is in use again, 4 no deleted namespace has that id.",
-    planned: recoverable,
-    made: (limiter, id, by) => limiter.recoverNamespace(id, by),
+    notes: ["Exit codes: 1 its name is in use again, 4 no deleted namespace has that id."],
+    plan: recoverable,
+    make: (limiter, id, by) => limiter.recoverNamespace(id, by),
     text: namespaceText,
   }),
   "namespace orphans": list({

@@ -1,113 +1,115 @@
-import { type Command, Option } from "commander";
 import type { Access } from "../../domain/config/config.ts";
-import { type CommandFile, type CommandGroup, examples, type GlobalOptions } from "../command.ts";
-import type { CommandLimiter } from "../command-limiter.ts";
-import { EXIT, UsageError } from "../exit-code.ts";
-import { allowUnknownOption, requireKnown } from "../known.ts";
-import { onStore } from "../on-store.ts";
-import { principalOf } from "../principal.ts";
-import { printChange, printValue } from "../print.ts";
+import { given } from "../../domain/names/given.ts";
+import type { Policy } from "../../entry/index.ts";
+import {
+  ALLOW_UNKNOWN,
+  type CommandGroup,
+  type CommandRow,
+  ENTITY_ID,
+  type OptionRow,
+  type OptionsOf,
+  SCOPE_OPTIONS,
+} from "../command.ts";
+import { UsageError } from "../exit-code.ts";
+import { requireKnown } from "../known.ts";
+import type { CommandLimiter } from "../on-store.ts";
+import { change, show } from "../plain-commands.ts";
+import { END_OPTIONS, endOf, endText } from "../until.ts";
 import { choiceOf } from "../values.ts";
+
+const POLICY_OPTIONS = [...SCOPE_OPTIONS, ENTITY_ID] as const;
+
+/** The entity, the resource or the pair that a policy is about. */
+interface PolicyPlace {
+  readonly entityId?: string;
+  readonly resource?: string;
+}
 
 /** One member of a policy: how it is named and which words stand for its values. */
 interface PolicyMember<Value> {
   readonly name: "access" | "cascade";
-  /** Of `set`, with what it says in the help. */
+  /** The argument of `set`. */
   readonly argument: readonly [name: string, about: string];
   readonly valueByWord: Readonly<Record<string, Value>>;
-  readonly examples: { readonly set: readonly string[]; readonly show: string };
-  set(
-    limiter: CommandLimiter,
-    where: ReturnType<typeof policyScope>,
-    value: Value,
-    by: ReturnType<typeof principalOf>,
-  ): Promise<unknown>;
+  /** Words of the two examples of `set`. */
+  readonly words: readonly [string, string];
+  /** It may be set with an end. */
+  readonly hasEnd: boolean;
+  set(limiter: CommandLimiter, where: PolicyPlace, value: Value, options: PolicyOptions): Promise<unknown>;
 }
+
+/** Who sets it, and when it ends. */
+interface PolicyOptions {
+  readonly principal?: string;
+  readonly untilMs?: number;
+}
+
+const SET_OPTIONS = [...POLICY_OPTIONS, ALLOW_UNKNOWN, ...END_OPTIONS] as const;
+/** As those of a member with an end: nothing is named by the options that it lacks. */
+const SET_WITHOUT_END = [...POLICY_OPTIONS, ALLOW_UNKNOWN] as readonly OptionRow[] as typeof SET_OPTIONS;
 
 /** `access set`, `cascade set`. */
-function setPolicyCommand<Value>(member: PolicyMember<Value>): CommandFile<PolicyOptions> {
+function setPolicyCommand<Value>(member: PolicyMember<Value>) {
   const { name, valueByWord } = member;
-  return {
-    configure: (command) => {
-      policyOptions(command.argument(...member.argument))
-        .allowExcessArguments()
-        .addOption(allowUnknownOption())
-        .addHelpText("after", examples(...member.examples.set))
-        .addHelpText("after", "\nExit codes: 4 no such entity or resource.\n");
-    },
-    run: (context, options, words) => {
+  return change({
+    arguments: [member.argument],
+    options: member.hasEnd ? SET_OPTIONS : SET_WITHOUT_END,
+    refusesExcess: true,
+    examples: member.words.map((word) => `${name} set ${word} -e key-1 -r gpt-4`),
+    notes: ["Exit codes: 4 no such entity or resource."],
+    read: (options, words) => {
       if (words.length > 1) throw new UsageError(misplaced(member, words));
-      const [given = ""] = words;
-      const word = choiceOf(given, Object.keys(valueByWord), name);
-      const value = valueByWord[word] as Value;
-      const where = policyScope(options);
-      return onStore(context, options, async (limiter) => {
-        await requireKnown(limiter, { ...where, allowUnknown: options.allowUnknown });
-        if (options.dryRun !== true) await member.set(limiter, where, value, principalOf(context, options));
-        await printChange(
-          context,
-          options,
-          { ...where, [name]: value },
-          () => `${scopeText(where)}: ${name} ${word}\n`,
-        );
-        return EXIT.done;
-      });
+      const word = choiceOf(words[0] ?? "", Object.keys(valueByWord), name);
+      const { allowUnknown } = options;
+      const end = endOf(options, Date.now());
+      return { where: policyScope(options), word, value: valueByWord[word] as Value, allowUnknown, end };
     },
-  };
+    before: (limiter, { where, allowUnknown }) => requireKnown(limiter, { ...where, allowUnknown }),
+    plan: (_, { where, value, end }) => ({ ...where, [name]: value, ...end }),
+    make: async (limiter, { where, value, end }, by) =>
+      void (await member.set(limiter, where, value, { ...by, ...end })),
+    text: (_, { where, word, end: { untilMs } }) =>
+      `${scopeText(where)}: ${name} ${word}${untilMs === undefined ? "" : ` until ${endText(untilMs)}`}\n`,
+  });
 }
 
-/** The entity was given as an argument, beside the word or before it. */
+/** The message for an entity that was given as an argument, beside the word or before it. */
 function misplaced({ name, valueByWord }: PolicyMember<unknown>, words: readonly string[]): string {
   const word = words.find((each) => Object.hasOwn(valueByWord, each)) ?? String(Object.keys(valueByWord)[0]);
   const other = words.find((each) => each !== word) ?? "ID";
   return `\`${name} set\` takes one word and got ${words.length}: ${words.join(", ")}; give ${name} set ${word} -e ${other}, or -r for a resource.`;
 }
 
-/** `access show`, `cascade show`: what is set at exactly this scope. */
-function showPolicyCommand<Value>({ name, valueByWord, ...member }: PolicyMember<Value>): CommandFile<PolicyOptions> {
-  return {
-    configure: (command) => {
-      policyOptions(command).addHelpText("after", examples(member.examples.show));
+/** `access show`, `cascade show`: the value that is set at exactly this scope. */
+function showPolicyCommand<Value>({ name, valueByWord }: PolicyMember<Value>): CommandRow {
+  return show({
+    options: POLICY_OPTIONS,
+    examples: [`${name} show -e key-1 -r gpt-4`],
+    read: policyScope,
+    get: async (limiter, where): Promise<Readonly<Record<string, unknown>> & PolicyEnd> => {
+      const { accessUntilMs, accessThen, frozen, ...policy } = await limiter.getPolicy(where);
+      const end = name === "access" ? given({ accessUntilMs, accessThen }) : {};
+      return { ...where, [name]: policy[name] ?? "inherit", ...end, ...given({ frozen }) };
     },
-    run: (context, options) => {
-      const where = policyScope(options);
-      return onStore(context, options, async (limiter) => {
-        const value = (await limiter.getPolicy(where))[name] ?? "inherit";
-        const word = Object.keys(valueByWord).find((each) => valueByWord[each] === value) ?? String(value);
-        await printValue(context, options, { ...where, [name]: value }, () => `${scopeText(where)}: ${name} ${word}\n`);
-        return EXIT.done;
-      });
+    text: ({ [name]: value, accessUntilMs, accessThen = "inherit", frozen }, _, where) => {
+      const word = Object.keys(valueByWord).find((each) => valueByWord[each] === value) ?? String(value);
+      const end = accessUntilMs === undefined ? "" : ` until ${endText(accessUntilMs)}, then ${accessThen}`;
+      const rest = frozen === undefined ? "" : "The namespace is frozen: nothing is taken, whatever access is set.\n";
+      return `${scopeText(where)}: ${name} ${word}${end}\n${rest}`;
     },
-  };
+  });
 }
 
-/** Whom a policy concerns. */
-interface PolicyOptions extends GlobalOptions {
-  readonly entity?: string;
-  readonly entityId?: string;
-  readonly resource?: string;
-  readonly allowUnknown?: boolean;
-}
-
-function policyOptions(command: Command): Command {
-  return command
-    .option("-e, --entity <id>", "only this entity")
-    .addOption(new Option("--entity-id <id>").hideHelp())
-    .option("-r, --resource <resource>", "only this resource");
-}
+type PolicyEnd = Pick<Policy, "accessUntilMs" | "accessThen">;
 
 /** The scope that was named; at least one of the two. */
-function policyScope({ entity, entityId = entity, resource }: PolicyOptions): {
-  readonly entityId?: string;
-  readonly resource?: string;
-} {
-  if (entityId === undefined && resource === undefined)
-    throw new UsageError("No entity or resource is named; give -e ID, -r RESOURCE, or both.");
-  return { ...(entityId === undefined ? {} : { entityId }), ...(resource === undefined ? {} : { resource }) };
+function policyScope({ entity, entityId = entity, resource }: OptionsOf<typeof POLICY_OPTIONS>): PolicyPlace {
+  if (entityId !== undefined || resource !== undefined) return given({ entityId, resource });
+  throw new UsageError("No entity or resource is named; give -e ID, -r RESOURCE, or both.");
 }
 
-/** `key-1 on gpt-4`, `key-1`, `gpt-4 for everybody`. */
-function scopeText({ entityId, resource }: { readonly entityId?: string; readonly resource?: string }): string {
+/** `key-1 on gpt-4`, `key-1 on every resource`, `gpt-4 for every entity`. */
+function scopeText({ entityId, resource }: PolicyPlace): string {
   if (entityId === undefined) return `${resource} for every entity`;
   return resource === undefined ? `${entityId} on every resource` : `${entityId} on ${resource}`;
 }
@@ -116,33 +118,26 @@ const ACCESS: PolicyMember<Access | "inherit"> = {
   name: "access",
   argument: ["<mode>", "disabled, bypass, enforce or inherit"],
   valueByWord: { disabled: "disabled", bypass: "bypass", enforce: "enforce", inherit: "inherit" },
-  examples: {
-    set: ["zae-limiter access set disabled -e key-1 -r gpt-4", "zae-limiter access set inherit -e key-1 -r gpt-4"],
-    show: "zae-limiter access show -e key-1 -r gpt-4",
-  },
-  set: (limiter, ...given) => limiter.setAccess(...given),
+  words: ["disabled", "inherit"],
+  hasEnd: true,
+  set: (limiter, ...args) => limiter.setAccess(...args),
 };
-
-export const accessSet = setPolicyCommand(ACCESS);
-const accessShow = showPolicyCommand(ACCESS);
 
 const CASCADE: PolicyMember<boolean | "inherit"> = {
   name: "cascade",
   argument: ["<on|off|inherit>", "whether parents are charged"],
   valueByWord: { on: true, off: false, inherit: "inherit" },
-  examples: {
-    set: ["zae-limiter cascade set off -e key-1 -r gpt-4", "zae-limiter cascade set inherit -e key-1 -r gpt-4"],
-    show: "zae-limiter cascade show -e key-1 -r gpt-4",
-  },
-  set: (limiter, ...given) => limiter.setCascade(...given),
+  words: ["off", "inherit"],
+  hasEnd: false,
+  set: (limiter, where, value, { untilMs: _, ...by }) => limiter.setCascade(where, value, by),
 };
 
+export const accessSet = setPolicyCommand(ACCESS);
 export const cascadeSet = setPolicyCommand(CASCADE);
-const cascadeShow = showPolicyCommand(CASCADE);
 
 export const POLICY_COMMANDS: CommandGroup = {
   "access set": accessSet,
-  "access show": accessShow,
+  "access show": showPolicyCommand(ACCESS),
   "cascade set": cascadeSet,
-  "cascade show": cascadeShow,
+  "cascade show": showPolicyCommand(CASCADE),
 };

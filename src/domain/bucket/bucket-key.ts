@@ -1,7 +1,7 @@
 /** The resource that totals over all resources are shown and named under; no other resource can be called so. */
 export const TOTAL_RESOURCE = "*";
 
-/** Which bucket: one per entity and resource, whatever limits it holds. */
+/** Names a bucket: there is one per entity and resource, whatever limits it holds. */
 export interface BucketKey {
   readonly entityId: string;
   readonly resource: string;

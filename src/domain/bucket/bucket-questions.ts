@@ -1,11 +1,11 @@
 import type { Amount } from "../charge/amounts.ts";
-import type { Calendar } from "../limits/calendar.ts";
-import { neededMilli } from "../limits/floor.ts";
 import { isHard } from "../limits/limit.ts";
+import { neededMilli } from "../limits/limit-numbers.ts";
+import type { Calendar } from "../limits/schedule.ts";
 import { advanced, availableMilli, type BucketState, findLimit } from "./bucket-state.ts";
 import { isForgettable } from "./limit-state.ts";
 
-// What is asked of a bucket without changing it.
+// Questions about a bucket that change nothing.
 
 /** Whether every amount could be taken at `nowMs`, and the floor be left. */
 export function fits(
@@ -30,8 +30,6 @@ export function overdrawnOf(state: BucketState, amounts: readonly Amount[], nowM
   });
 }
 
-const NONE: readonly string[] = Object.freeze([]);
-
 /**
  * Whether the bucket, left alone, is full in every limit and was so `idleMs` ago: then it equals one that does not exist,
  * also for a client whose clock is behind by less.
@@ -42,4 +40,40 @@ export function isIdle(state: BucketState, idleMs: number, nowMs: number, calend
     (atMs) =>
       atMs > state.epochMs && advanced(state, atMs, calendar).limits.every((limit) => isForgettable(limit, atMs)),
   );
+}
+
+const NONE: readonly string[] = Object.freeze([]);
+
+/**
+ * Names of the shadow limits that would have refused the amounts: decided like hard limits, each by itself. Nothing is taken of them.
+ * The bucket must be as it stands at that time (`bucketFor`).
+ */
+export function shadowedOf(
+  state: BucketState,
+  amounts: readonly Amount[],
+  nowMs: number,
+  leavePercent: number | undefined,
+): readonly string[] {
+  if (state.plain) return NONE;
+  let shadowed: string[] | undefined;
+  for (let a = 0; a < amounts.length; a++) {
+    const { limit: name, milli } = amounts[a] as Amount;
+    const held = findLimit(state, name);
+    if (held === undefined || held.limit.shadow !== true) continue;
+    const needed = neededMilli(milli, held.terms.capacityMilli, leavePercent ?? 0);
+    if (availableMilli(state, held, nowMs) >= needed) continue;
+    shadowed ??= [];
+    shadowed.push(name);
+  }
+  return shadowed ?? NONE;
+}
+
+/** The amounts but for those of shadow limits that they passed by. */
+export function withoutShadowed(amounts: readonly Amount[], shadowed: readonly string[]): readonly Amount[] {
+  return shadowed.length === 0 ? amounts : amounts.filter(({ limit }) => !shadowed.includes(limit));
+}
+
+/** The amounts of those limits that they passed by. */
+export function onlyShadowed(amounts: readonly Amount[], shadowed: readonly string[]): readonly Amount[] {
+  return shadowed.length === 0 ? [] : amounts.filter(({ limit }) => shadowed.includes(limit));
 }

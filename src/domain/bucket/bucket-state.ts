@@ -2,25 +2,24 @@ import type { Balance, Terms } from "../../bucket/balance.ts";
 import { levelMilli, rebase } from "../../bucket/level.ts";
 import { debit, take, takeAbove } from "../../bucket/take.ts";
 import type { Amount } from "../charge/amounts.ts";
-import type { Calendar } from "../limits/calendar.ts";
-import { changedLimit, countFrom, withResets } from "../limits/changed-limit.ts";
-import { floorMilli } from "../limits/floor.ts";
+import { changedLimit, countFrom, marksAfterUse, withResets } from "../limits/changed-limit.ts";
 import { holdMsOf } from "../limits/kinds/concurrent.ts";
 import { rulesOf } from "../limits/kinds/table.ts";
 import { isHard, type Limit } from "../limits/limit.ts";
-import { marksAfterUse } from "../limits/limit-kinds.ts";
+import { floorMilli } from "../limits/limit-numbers.ts";
 import {
   epochAgeMaxMs,
   knowsMore,
   type LimitSet,
   originMet,
   type SetOrigin,
+  type SourcedLimits,
   supersedes,
   unmetChanges,
 } from "../limits/limit-set.ts";
+import type { Calendar } from "../limits/schedule.ts";
 import { endFor, taken } from "./holds.ts";
 import { advanceLimit, boundaryAfter, fullLimit, isForgettable, type LimitState, termsAt } from "./limit-state.ts";
-import type { SourcedLimits } from "./limited-bucket.ts";
 
 export { changedLimit, countFrom } from "../limits/changed-limit.ts";
 export type { LimitState } from "./limit-state.ts";
@@ -32,20 +31,20 @@ export interface BucketState {
   /** The limit set that was last brought to the bucket. */
   readonly signature: string;
   readonly origin: SetOrigin;
-  /** Until then, levels are straight lines from the epoch; `Infinity` when no limit has a boundary ahead. */
+  /** Levels are straight lines from the epoch to this instant; `Infinity` when no limit has a boundary ahead. */
   readonly validUntilMs: number;
-  /** From then on the epoch has to be moved up before anything is taken: a boundary, or numbers that grow large. */
+  /** A take from this instant on moves the epoch up first: there is a boundary, or numbers grow large. */
   readonly renewAtMs: number;
   /** Nobody has taken from it, and it is not stored: it is full in whatever window it is first used. */
   readonly untouched: boolean;
   /** Every limit drips, is hard and tells nothing, and nothing is held: nothing about a take needs remembering. */
   readonly plain: boolean;
   /**
-   * Of a bucket in shards, as a whole: its shards, each from its own epoch. What it holds, and when it will
-   * hold more, is asked of them; its own limits add them up at its epoch. Absent: the bucket is one.
+   * The shards of a bucket that is split up, each from its own epoch. They say what the bucket holds, and when it will hold more; its
+   * own limits add them up at its epoch. Absent: the bucket is one.
    */
   readonly shards?: readonly BucketState[];
-  /** When it was last taken from, where the store says so and that may be later than the epoch. */
+  /** The instant of the last take, where the store says so and that may be later than the epoch. */
   readonly writtenMs?: number;
 }
 
@@ -56,7 +55,7 @@ export function freshBucket(set: LimitSet, origin: SetOrigin, nowMs: number, cal
     ...assembled({ epochMs: nowMs, limits, signature: set.signature, origin: originMet(origin, undefined) }, calendar),
     untouched: true,
   };
-  // Whoever deletes a bucket makes a new generation: the next one of the same millisecond is born with another number.
+  // A bucket that is deleted makes a new generation: the next one of the same millisecond is born with another number.
   return bornAs(fresh, countFrom(nowMs, origin.generation ?? 0));
 }
 
@@ -69,27 +68,23 @@ export function bornAs(fresh: BucketState, birth: number): BucketState {
 }
 
 /**
- * The bucket as it stands for a claim: time has acted on it up to `nowMs`, and the claim's limits have been brought to it.
- * The same object when nothing of that was due. Stored limits that were changed count from the instant of their change, others
- * from now on. Time before that counts at the old terms; a balance is kept and clipped to the new capacity; a limit that is new
- * starts full.
+ * The bucket as it stands for a claim: time has acted on it up to `nowMs`, and it has the claim's limits. It is the same object when
+ * nothing of that was due. Stored limits that were changed count from the instant of their change, others from now on. Time before that
+ * counts at the old terms; a balance is kept and clipped to the new capacity; a limit that is new starts full.
  */
 export function bucketFor(
   state: BucketState | undefined,
-  { set, origin }: SourcedLimits,
+  of: SourcedLimits,
   nowMs: number,
   calendar: Calendar,
 ): BucketState {
+  const { set, origin } = of;
   if (state === undefined) return freshBucket(set, origin, nowMs, calendar);
   if (state.shards !== undefined) {
-    const claim = { set, origin };
-    return wholeOf(
-      state.shards.map((shard) => bucketFor(shard, claim, nowMs, calendar)),
-      calendar,
-    );
+    const shards = state.shards.map((shard) => bucketFor(shard, of, nowMs, calendar));
+    return wholeOf(shards, calendar);
   }
-  const isChanged = knowsMore(origin, state.origin);
-  if (!isChanged && (state.signature === set.signature || !supersedes(origin, state.origin))) {
+  if (!bringsLimits(state, of)) {
     const due = nowMs < state.renewAtMs ? state : advanced(state, nowMs, calendar);
     return state.signature === set.signature ? due : withMissing(due, set, nowMs, calendar);
   }
@@ -97,7 +92,12 @@ export function bucketFor(
   return { ...installed(now, set, calendar, partOf(state)), origin: originMet(origin, state.origin) };
 }
 
-/** Which part of the bucket a shard is: every limit says the same. */
+/** True if the bucket goes by the limits of the claim from then on, where it went by others or has not heard of a change. */
+export function bringsLimits({ origin: last, signature }: BucketState, { set, origin }: SourcedLimits): boolean {
+  return knowsMore(origin, last) || (signature !== set.signature && supersedes(origin, last));
+}
+
+/** The part of the bucket that a shard is: every limit says the same. */
 function partOf({ limits }: Pick<BucketState, "limits">): LimitState["part"] {
   return limits[0]?.part;
 }
@@ -154,16 +154,15 @@ export function bucketState(parts: Omit<BucketState, "renewAtMs" | "plain" | "un
   return writtenMs === undefined ? state : { ...state, writtenMs };
 }
 
-/** The same bucket relative to a later epoch, every limit advanced and cut. The epoch never moves back. */
+/** Moves the epoch of a bucket forward, every limit advanced and cut. The epoch never moves back. */
 export function advanced(state: BucketState, nowMs: number, calendar: Calendar): BucketState {
   const { epochMs, limits: before, shards } = state;
   if (shards !== undefined) {
-    return wholeOf(
-      shards.map((shard) => advanced(shard, nowMs, calendar)),
-      calendar,
-    );
+    const all = shards.map((shard) => advanced(shard, nowMs, calendar));
+    return wholeOf(all, calendar);
   }
-  if (nowMs <= epochMs) return state;
+  // An end that a clock behind the epoch has set as a boundary is over with that instant.
+  if (nowMs <= epochMs) return nowMs < state.validUntilMs ? state : assembled(state, calendar);
   const limits = before.map((limit) => {
     const then =
       limit.limit.schedule === undefined && limit.quota === undefined && limit.slices.length === 0
@@ -172,7 +171,9 @@ export function advanced(state: BucketState, nowMs: number, calendar: Calendar):
     const isOver = then.rememberUntilMs !== 0 && then.rememberUntilMs <= nowMs;
     return isOver ? { ...then, rememberUntilMs: 0, resetsBefore: 0 } : then;
   });
-  return assembled({ ...state, epochMs: nowMs, limits }, calendar);
+  // A boundary that was not passed stays: also the end of an override, which no limit says.
+  const boundaryMs = nowMs < state.validUntilMs ? state.validUntilMs : Number.POSITIVE_INFINITY;
+  return boundedBy(assembled({ ...state, epochMs: nowMs, limits }, calendar), boundaryMs);
 }
 
 /** The bucket as it stands at `nowMs`, by the limits it has: the same object when no boundary of theirs was passed. */
@@ -188,17 +189,17 @@ export function takeFrom(state: BucketState, amounts: readonly Amount[], nowMs: 
   return takeBy(state, amounts, nowMs, ANY_TAKE);
 }
 
-/** What a request asks of its take besides the amounts. */
+/** The terms of a take besides its amounts. */
 interface TakeTerms {
-  /** So many percent of every hard limit that it takes from must be left; absent: nothing must. */
+  /** Percent of every hard limit that it takes from that must be left; absent: none. */
   readonly leavePercent?: number;
-  /** How long it holds the slots that it takes, in ms; absent, or above a limit's own: as long as the limit says. */
+  /** The ms for which it holds the slots that it takes; absent, or above a limit's own: as long as the limit says. */
   readonly holdMs?: number;
 }
 
 const ANY_TAKE: TakeTerms = Object.freeze({});
 
-/** The same for a request with a floor, or with a hold of its own. */
+/** Takes for a request with a floor, or with a hold of its own; otherwise like `takeFrom`. */
 export function takeBy(
   state: BucketState,
   amounts: readonly Amount[],
@@ -223,7 +224,7 @@ export function touched(state: BucketState): BucketState {
   return state.untouched ? { ...state, untouched: false } : state;
 }
 
-/** What a limit holds at `nowMs`, at most its capacity, negative in debt. */
+/** The balance of a limit at `nowMs`, at most its capacity, negative in debt. */
 export function availableMilli(state: BucketState, limit: LimitState, nowMs: number): number {
   if (state.shards !== undefined) {
     // Shards that have not heard of lowered limits yet may hold more together than the whole may.
@@ -311,14 +312,20 @@ function dripped(limit: LimitState, elapsedMs: number): LimitState {
 function withMissing(state: BucketState, set: LimitSet, nowMs: number, calendar: Calendar): BucketState {
   const missing = set.limits.filter(({ name }) => findLimit(state, name) === undefined);
   if (missing.length === 0) return state;
-  // It begins now: windows of its own may have passed since the epoch.
+  // A limit that is new begins now: windows of its own may have passed since the epoch.
   const now = advanced(state, nowMs, calendar);
   const part = partOf(now);
-  // It may have been here before and been forgotten: what was taken then is not given back into what begins now.
+  // A limit that was here before and was forgotten gets nothing back of what was taken then.
   const added = missing.map((limit) =>
     withResets(fullLimit(limit, false, now.epochMs, calendar, part), countFrom(now.epochMs, 0)),
   );
-  return assembled({ ...now, limits: [...now.limits, ...added] }, calendar);
+  return boundedBy(assembled({ ...now, limits: [...now.limits, ...added] }, calendar), now.validUntilMs);
+}
+
+/** The bucket with a boundary at an instant at the latest. */
+export function boundedBy(state: BucketState, untilMs: number): BucketState {
+  if (state.validUntilMs <= untilMs) return state;
+  return { ...state, validUntilMs: untilMs, renewAtMs: Math.min(state.renewAtMs, untilMs) };
 }
 
 // The hottest loop of the embedded stores: plain indices and whole literals, so that one take makes few objects.
@@ -338,7 +345,7 @@ function changeTokens(
       const held = limits[i] as LimitState;
       if (held.name !== name) continue;
       const { limit, terms, configured, remainder, part, rememberUntilMs, resetsBefore } = held;
-      // Called by name, not handed in: so the compiler can put them in here.
+      // These are called by name, not handed in, so that the compiler can inline them.
       const tokensMilli = limit.soft
         ? overdraw(held, terms, nowMs - epochMs, milli)
         : whenShort === "owe"
@@ -380,7 +387,7 @@ function changeTokens(
   return { epochMs, limits, signature, origin, validUntilMs, renewAtMs, plain, untouched: false };
 }
 
-/** When slots end that a request takes at an instant and holds for so long; as long as the limit says where it says nothing. */
+/** The end of slots that a request takes at an instant. `ownMs`: how long it holds them; undefined: as long as the limit says. */
 export function holdEndMs(limit: Limit, ownMs: number | undefined, atMs: number): number {
   const holdMs = holdMsOf(limit);
   return endFor(atMs, ownMs ?? holdMs, holdMs);

@@ -1,21 +1,19 @@
 import { levelMilli } from "../../bucket/level.ts";
 import type { Amount } from "../charge/amounts.ts";
-import type { Calendar } from "../limits/calendar.ts";
-import { neededMilli } from "../limits/floor.ts";
 import { isHard } from "../limits/limit.ts";
+import { neededMilli } from "../limits/limit-numbers.ts";
 import { type BucketState, changedLimit, findLimit, type LimitState } from "./bucket-state.ts";
-import { advanceLimit, advanceWithin, boundaryAfter, termsAt } from "./limit-state.ts";
+import { advanceLimit, boundaryAfter, termsAt } from "./limit-state.ts";
 import {
-  AnyWalk,
   boughtUntil,
   type Demanded,
   type Found,
   isNever,
   LimitWalk,
-  type SearchSteps,
+  type Search,
   SPAN_MAX_MS,
   UntouchedWalk,
-  type Walk,
+  Walk,
 } from "./search.ts";
 
 /** A limit of a bucket, and how much of it is wanted. */
@@ -32,18 +30,16 @@ export function asksNever(state: BucketState, amounts: readonly Amount[], leaveP
   });
 }
 
-/** A limit of a bucket on its way through time, by steps that it shares. Of a bucket in shards: what they have together. */
-export function walkOf(wanted: Wanted, calendar: Calendar, steps: SearchSteps): Walk {
+/** A limit of a bucket on its way through time, by steps that all walks of a search share. A bucket in shards goes by what they have together. */
+export function walkOf(wanted: Wanted, search: Search): Walk {
   const { state, limit } = wanted;
-  if (state.untouched) return new UntouchedWalk(limit, wanted, calendar, steps);
-  if (state.shards === undefined || !isHard(limit.limit)) {
-    return new LimitWalk({ state: limit, epochMs: state.epochMs, demanded: wanted }, calendar, steps);
-  }
+  if (state.untouched) return new UntouchedWalk(limit, wanted, search);
+  if (state.shards === undefined || !isHard(limit.limit)) return new LimitWalk(limit, state.epochMs, wanted, search);
   const parts = state.shards.flatMap((shard): Part[] => {
     const held = findLimit(shard, limit.name);
     return held === undefined ? [] : [{ held, epochMs: shard.epochMs }];
   });
-  return new ShardsWalk({ parts, whole: limit, demanded: wanted }, calendar, steps);
+  return new ShardsWalk(parts, limit, wanted, search);
 }
 
 /** A limit on one shard, and the epoch that its tokens are relative to. */
@@ -56,53 +52,40 @@ interface Part {
  * Between two boundaries what the shards hold together never falls, so the first instant at which it suffices can be searched for
  * by halves. At a boundary a window may clip it, or a reset fill it.
  */
-class ShardsWalk extends AnyWalk {
+class ShardsWalk extends Walk {
   #parts: readonly Part[];
   #atMs = Number.NEGATIVE_INFINITY;
   readonly #whole: LimitState;
-  readonly #demanded: Demanded;
-  readonly #calendar: Calendar;
-  readonly #steps: SearchSteps;
 
-  constructor(
-    {
-      parts,
-      whole,
-      demanded,
-    }: { readonly parts: readonly Part[]; readonly whole: LimitState; readonly demanded: Demanded },
-    calendar: Calendar,
-    steps: SearchSteps,
-  ) {
-    super();
+  constructor(parts: readonly Part[], whole: LimitState, demanded: Demanded, search: Search) {
+    super(demanded, search);
     this.#parts = parts;
     this.#whole = whole;
-    this.#demanded = demanded;
-    this.#calendar = calendar;
-    this.#steps = steps;
   }
 
   protected begin(fromMs: number): void {
     const { limit } = this.#whole;
+    const { calendar } = this.search;
     this.#parts = this.#parts.map((part) => {
       const epochMs = Math.max(part.epochMs, fromMs);
-      const held = advanceLimit(part.held, part.epochMs, epochMs, this.#calendar);
+      const held = advanceLimit(part.held, part.epochMs, epochMs, calendar);
       // A shard that has not heard of the newest limit yet does with the next claim: the wait is by that one.
-      return { held: held.limit === limit ? held : changedLimit(held, limit, epochMs, this.#calendar), epochMs };
+      return { held: held.limit === limit ? held : changedLimit(held, limit, epochMs, calendar), epochMs };
     });
   }
 
-  protected search(fromMs: number): Found {
-    const demanded = this.#demanded;
+  protected find(fromMs: number): Found {
+    const { calendar } = this.search;
     if (!this.#advance(fromMs)) return { atMs: fromMs, found: false };
     if (heldAt(this.#parts, fromMs) >= this.#neededMilli()) return { atMs: fromMs, found: true };
-    if (isNever(this.#whole, demanded)) return { atMs: Number.POSITIVE_INFINITY, found: true };
-    const bought = boughtUntil(this.#whole, demanded, fromMs, this.#calendar);
+    if (isNever(this.#whole, this.demanded)) return { atMs: Number.POSITIVE_INFINITY, found: true };
+    const bought = boughtUntil(this.#whole, this.demanded, fromMs, calendar);
     if (bought !== undefined) return bought;
     for (;;) {
       const atMs = this.#atMs;
       const milli = this.#neededMilli();
       const nextMs = Math.min(
-        ...this.#parts.map(({ held, epochMs }) => boundaryAfter(held, Math.max(epochMs, atMs), this.#calendar)),
+        ...this.#parts.map(({ held, epochMs }) => boundaryAfter(held, Math.max(epochMs, atMs), calendar)),
       );
       const fitsMs = firstIn(this.#parts, milli, { afterMs: atMs, beforeMs: nextMs });
       if (fitsMs !== undefined) return { atMs: fitsMs, found: true };
@@ -117,12 +100,12 @@ class ShardsWalk extends AnyWalk {
     }
   }
 
-  /** What the shards must hold together, by the capacity that is in force where the search stands. */
+  /** The millitokens that the shards must hold together, by the capacity that is in force where the search stands. */
   #neededMilli(): number {
-    const { milli, leavePercent } = this.#demanded;
+    const { milli, leavePercent } = this.demanded;
     if (leavePercent === 0) return milli;
     const topUpMilli = this.#parts.reduce((sum, { held }) => sum + (held.quota?.topUpMilli ?? 0), 0);
-    const { capacityMilli } = termsAt(this.#whole.limit, topUpMilli, this.#atMs, this.#calendar);
+    const { capacityMilli } = termsAt(this.#whole.limit, topUpMilli, this.#atMs, this.search.calendar);
     return neededMilli(milli, capacityMilli, leavePercent);
   }
 
@@ -130,8 +113,7 @@ class ShardsWalk extends AnyWalk {
   #advance(toMs: number): boolean {
     const parts: Part[] = [];
     for (const { held, epochMs } of this.#parts) {
-      if (this.#steps.isBeyond(toMs) && boundaryAfter(held, epochMs, this.#calendar) <= toMs) return false;
-      const then = advanceWithin(held, epochMs, toMs, this.#calendar, this.#steps);
+      const then = this.search.advance(held, epochMs, toMs);
       if (then === undefined) return false;
       parts.push({ held: then, epochMs: Math.max(epochMs, toMs) });
     }

@@ -1,35 +1,38 @@
+import { refilledMilli } from "../../bucket/level.ts";
 import { credit } from "../../bucket/take.ts";
-import type { Amount } from "../charge/amounts.ts";
-import type { Calendar } from "../limits/calendar.ts";
+import { type Amount, milliOf } from "../charge/amounts.ts";
 import { sameReset } from "../limits/kinds/calendar.ts";
 import { isSlotPin, type PeriodPin, type QuotaPin, type SlotPin } from "../limits/kinds/kind.ts";
 import { rulesOf } from "../limits/kinds/table.ts";
-import type { BucketState, LimitState } from "./bucket-state.ts";
-import { findLimit, holdEndMs } from "./bucket-state.ts";
+import type { Calendar } from "../limits/schedule.ts";
+import { availableMilli, type BucketState, findLimit, holdEndMs, type LimitState } from "./bucket-state.ts";
 import { givenBack, sliceEndingBy } from "./holds.ts";
 
 export { isSlotPin, type PeriodPin, type QuotaPin, type SlotPin };
 
 /**
- * What a take leaves behind for giving it back: when it was, not where. A value: it may be stored and read by any process, and
- * two tickets that say the same are the same.
+ * The ticket of a take, by which it is given back: it says when the take was, not where. It is a value: any process may store and read
+ * it, and two tickets that say the same are the same.
  */
 export interface Ticket {
   readonly pins: readonly PeriodPin[];
-  /** For undoing the request as a whole: the soft limits that it left below zero. */
+  /** The soft limits that the request left below zero. This and the next two are for undoing the request as a whole. */
   readonly overdrawn: readonly string[];
-  /** For undoing the request as a whole: the limits whose window it opened. */
+  /** The limits whose window it opened. */
   readonly opened: readonly string[];
-  /** For undoing the request as a whole: the shadow limits that would have refused it. Nothing of them was taken. */
+  /** The shadow limits that would have refused it: nothing of them was taken. */
   readonly shadowed: readonly string[];
 }
 
-const NONE: readonly string[] = Object.freeze([]);
+const NONE: readonly never[] = Object.freeze([]);
 
 /** The ticket of nearly every take: nothing about it needs remembering. */
-export const PLAIN_TICKET: Ticket = Object.freeze({
-  ...{ pins: Object.freeze([]), overdrawn: NONE, opened: NONE, shadowed: NONE },
-});
+export const PLAIN_TICKET: Ticket = Object.freeze({ pins: NONE, overdrawn: NONE, opened: NONE, shadowed: NONE });
+
+/** A ticket with these pins and nothing else. */
+export function ticketWith(pins: readonly PeriodPin[]): Ticket {
+  return pins.length === 0 ? PLAIN_TICKET : { ...PLAIN_TICKET, pins };
+}
 
 /** The ticket of a take, from the state it left behind. `holdMs`: how long the request holds slots, where it says so. */
 export function ticketOf(
@@ -86,7 +89,41 @@ export function giveBack(state: BucketState, amounts: readonly Amount[], ticket:
   return { ...state, limits };
 }
 
-/** Into its own slice or nowhere: a late give-back must not free what somebody else holds. */
+/**
+ * What may be given back of some amounts without a ticket: at most what is missing to the capacity in force, of a quota what its period has
+ * used. Slots, and limits that the bucket does not hold, are left out. The bucket must be across its boundaries.
+ */
+export function missingOf(state: BucketState, amounts: readonly Amount[], nowMs: number): readonly Amount[] {
+  return amounts.flatMap(({ limit: name, milli }) => {
+    const held = findLimit(state, name);
+    if (held === undefined || rulesOf(held.limit).holdsSlots) return [];
+    const missing = held.terms.capacityMilli - availableMilli(state, held, Math.max(nowMs, state.epochMs));
+    const given = Math.min(milli, missing);
+    return given > 0 ? [{ limit: name, milli: given }] : [];
+  });
+}
+
+/**
+ * The part of some amounts, just given back with this ticket, that did not come back: there was no room for it, and the next take cuts it off,
+ * or the limit is not in the period of the ticket.
+ */
+export function unreturnedOf(
+  state: BucketState,
+  amounts: readonly Amount[],
+  ticket: Ticket,
+  nowMs: number,
+): readonly Amount[] {
+  const atMs = Math.max(nowMs, state.epochMs);
+  return amounts.flatMap(({ limit: name, milli }) => {
+    const held = findLimit(state, name);
+    if (held === undefined || !isOfPeriod(held, ticket, atMs)) return [{ limit: name, milli }];
+    const { terms, remainder, tokensMilli } = held;
+    const over = tokensMilli + refilledMilli(remainder, terms, atMs - state.epochMs) - terms.capacityMilli;
+    return over > 0 ? [{ limit: name, milli: Math.min(milli, over) }] : [];
+  });
+}
+
+/** Gives slots back into their own slice or nowhere: a late give-back must not free what somebody else holds. */
 function withSlotsBack(held: LimitState, pin: SlotPin, milli: number): LimitState {
   const slices = hasSlots(held, pin) ? givenBack(held.slices, pin, milli) : undefined;
   return slices === undefined ? held : { ...held, tokensMilli: held.tokensMilli + milli, slices };
@@ -126,7 +163,7 @@ export function quotaPinOf(ticket: Ticket, limit: string): QuotaPin | undefined 
   return isSlotPin(pin) ? undefined : pin;
 }
 
-/** What of some amounts belongs to one period of each limit. */
+/** The part of some amounts that belongs to one period of each limit. */
 export interface PeriodShare {
   readonly ticket: Ticket;
   readonly amounts: readonly Amount[];
@@ -155,14 +192,13 @@ export function byPeriod(ticket: Ticket, amounts: readonly Amount[]): readonly P
       left -= part;
     }
   }
-  return shares.map((share, i) =>
-    i === 0
-      ? { ticket: { ...ticket, pins: share.pins }, amounts: share.amounts }
-      : { ticket: { ...PLAIN_TICKET, pins: share.pins }, amounts: share.amounts },
-  );
+  return shares.map(({ pins: own, amounts }, i) => ({
+    ticket: i === 0 ? { ...ticket, pins: own } : ticketWith(own),
+    amounts,
+  }));
 }
 
-/** What a ticket says of the rest of its take, once these amounts are somebody's: they are of its first periods, as `byPeriod` has it. */
+/** The ticket of the rest of a take, once these amounts are given to somebody: they are of its first periods, as `byPeriod` has it. */
 export function ticketOfRest(ticket: Ticket, amounts: readonly Amount[]): Ticket {
   if (isOfOnePeriod(ticket)) return ticket;
   const left = new Map(amounts.map(({ limit, milli }) => [limit, milli]));
@@ -184,12 +220,11 @@ export function isOfOnePeriod({ pins }: Ticket): boolean {
 /** One ticket for a take of one limit set from several shards, each with what it gave. */
 export function joinedTicket(parts: readonly PeriodShare[]): Ticket {
   const [first] = parts;
-  if (first === undefined) return PLAIN_TICKET;
-  if (parts.every(({ ticket }) => ticket === PLAIN_TICKET)) return PLAIN_TICKET;
+  if (first === undefined || parts.every(({ ticket }) => ticket === PLAIN_TICKET)) return PLAIN_TICKET;
   const pins: PeriodPin[] = [];
   for (const { ticket, amounts } of parts) {
     for (const pin of ticket.pins) {
-      const gave = amounts.find(({ limit }) => limit === pin.limit)?.milli ?? 0;
+      const gave = milliOf(amounts, pin.limit);
       const same = pins.findIndex((other) => isSamePeriod(other, pin));
       const before = same < 0 ? 0 : (pins[same]?.milli ?? 0);
       if (same < 0) pins.push({ ...pin, milli: gave });
@@ -208,7 +243,7 @@ export function joinedTicket(parts: readonly PeriodShare[]): Ticket {
   };
 }
 
-/** One pin for what two say of one period. Slots count from when they are held on average: together the time that each of them would. */
+/** Joins two pins of one period. Slots count from when they are held on average, so that their times add up. */
 export function together(pin: PeriodPin, milli: number, other: PeriodPin | undefined, otherMilli: number): PeriodPin {
   if (!isSlotPin(pin) || !isSlotPin(other) || milli <= 0 || otherMilli <= 0) return pin;
   const apartMs = other.sinceMs - pin.sinceMs;

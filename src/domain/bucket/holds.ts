@@ -10,15 +10,15 @@ export interface Slice {
   readonly heldMilli: number;
 }
 
-/** In which slice a hold is, by place and end: a place is used again once its slice has ended. */
+/** Names the slice of a hold by place and end: a place is used again once its slice has ended. */
 export type SliceName = Pick<Slice, "place" | "endMs">;
 
 export const NO_SLICES: readonly Slice[] = Object.freeze([]);
 
-/** So many slices are open at most. One `holdMs` needs five; more are open only after it was changed several times within one hold. */
+/** The most slices that are open at once. One `holdMs` needs five; more are open only after it was changed several times within one hold. */
 export const SLICES_MAX = 8;
 
-/** When a hold of `ownMs` ends that begins at a reading: never before its time, and less than a quarter of the limit's `holdMs` later. */
+/** The end of a hold of `ownMs` that begins at a reading: never before its time, and less than a quarter of the limit's `holdMs` later. */
 export function endFor(atMs: number, ownMs: number, holdMs: number): number {
   const sliceMs = Math.ceil(holdMs / 4);
   return Math.ceil((atMs + Math.min(ownMs, holdMs)) / sliceMs) * sliceMs;
@@ -94,12 +94,12 @@ export function moved(slices: readonly Slice[], from: SliceName, milli: number, 
   if (endMs <= from.endMs) return { slices, into: from };
   const after = taken(without, milli, endMs);
   const into = sliceEndingBy(after, endMs);
-  // With no place left, its own slice would be moved up, with all that others hold in it: it stays.
+  // A hold without a place left stays: its own slice would be moved up, with all that others hold in it.
   if (into === undefined || into.place === from.place) return { slices, into: from };
   return { slices: after, into: { place: into.place, endMs: into.endMs } };
 }
 
-/** The slices without so much of what ends last: before a hold was taken that ends as late as any. */
+/** The slices as before a hold that ends as late as any: so much of what ends last is gone. */
 export function withoutLast(slices: readonly Slice[], milli: number): readonly Slice[] {
   let left = milli;
   let before = slices;
@@ -146,7 +146,7 @@ export function pulledIn(slices: readonly Slice[], atMs: number, holdMs: number)
   return taken(open, heldMilli(late), lastMs);
 }
 
-// With every take and every give-back: no closures, and nothing is made but the list and the slice.
+// Every take and every give-back calls this: no closures, and nothing is made but the list and the slice.
 function withHeld(slices: readonly Slice[], at: number, heldMilli: number): readonly Slice[] {
   const { place, endMs } = slices[at] as Slice;
   const after = slices.slice();

@@ -1,19 +1,19 @@
 import { VersionError } from "../names/errors.ts";
 import { shown } from "../names/names.ts";
-import type { Ways } from "../names/ways.ts";
+import type { Ways } from "../names/shown.ts";
 import type { BucketKey } from "./bucket-key.ts";
 
 /** Something in a stored item, or row, that this package never writes. */
 export interface Damage {
   /** The attribute, or the column. */
   readonly attribute: string;
-  /** What stands there. */
+  /** The value that stands there. */
   readonly value: unknown;
-  /** What belongs there: "a whole number from 1". */
+  /** The value that belongs there: "a whole number from 1". */
   readonly wants: string;
 }
 
-/** Where the damage is: a shard of a bucket, or what is kept beside it. */
+/** The item that is damaged: a shard of a bucket, or a record beside it. */
 export interface DamagedItem {
   readonly bucket: Pick<BucketKey, "entityId" | "resource">;
   readonly shard: number;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { anyLimit, calendar, ODD_NUMBERS } from "../../../test/limits/kind-arbitraries.ts";
+import { fc } from "../../../test/properties.ts";
 import { numberOfInstant } from "../config/change-number.ts";
 import { type Limit, limitMakers } from "../limits/limit.ts";
 import { type LimitsFrom, limitSet, type SetOrigin } from "../limits/limit-set.ts";

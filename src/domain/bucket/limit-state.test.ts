@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { atDepth, runs } from "../../../test/depth.ts";
 import {
   anyInstant,
@@ -12,6 +11,7 @@ import {
   ODD_NUMBERS,
 } from "../../../test/limits/kind-arbitraries.ts";
 import { SlowLimit } from "../../../test/limits/slow-limit.ts";
+import { fc } from "../../../test/properties.ts";
 import { levelMilli } from "../../bucket/level.ts";
 import { kindOf } from "../limits/kinds/table.ts";
 import { capacityMaxMilli, limitMakers } from "../limits/limit.ts";

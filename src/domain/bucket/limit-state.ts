@@ -1,14 +1,10 @@
-import type { Balance, Terms } from "../../bucket/balance.ts";
+import { type Balance, divided, type Part, type Terms } from "../../bucket/balance.ts";
 import { addMulDiv } from "../../bucket/integers.ts";
-import { rebase } from "../../bucket/level.ts";
-import { dripMs } from "../../bucket/retry-after.ts";
-import { divided, type Part } from "../../bucket/share.ts";
-import type { Calendar } from "../limits/calendar.ts";
+import { dripMs, rebase } from "../../bucket/level.ts";
 import { NO_MARKS, type QuotaMarks } from "../limits/kinds/kind.ts";
 import { kindOf, rulesOf } from "../limits/kinds/table.ts";
 import { capacityMaxMilli, type Limit, TOKENS_MAX, termsOf } from "../limits/limit.ts";
-import { effectiveTerms, TZ_DEFAULT } from "../limits/schedule.ts";
-import { cutByWindows } from "./cut-by-windows.ts";
+import { type Calendar, cutByWindows, effectiveTerms, TZ_DEFAULT } from "../limits/schedule.ts";
 import { ended, heldMilli, NO_SLICES, nextEndMs, type Slice } from "./holds.ts";
 
 /** One limit on a bucket, relative to the bucket's epoch. */
@@ -26,14 +22,14 @@ export interface LimitState extends Balance {
    * those that were held before until they end, so that they count when it is concurrent again.
    */
   readonly slices: readonly Slice[];
-  /** Of a bucket that is split up: which part this is. `limit` is the whole, `terms` are the part's. */
+  /** The part that this is of a bucket that is split up. `limit` is the whole, `terms` are the part's. */
   readonly part: Part | undefined;
   /**
-   * Not forgotten before this instant: a rule that it went by earlier would have filled it only then. 0: there is none. Were
-   * it forgotten sooner, it would be full again when that rule comes back.
+   * A rule that the limit went by earlier would have filled it only at this instant. It is not forgotten before: it would be full again
+   * when that rule comes back. 0: there is no such rule.
    */
   readonly rememberUntilMs: number;
-  /** Of what drips now: how many resets it counted as a quota before. 0: none. As a quota again it counts on from there. */
+  /** The resets that a limit which drips now has counted as a quota before, and counts on from as a quota again. 0: none. */
   readonly resetsBefore: number;
   /** The highest percentage of `notifyAt` that was told: in this period of a quota. Absent: none. */
   readonly told?: number;
@@ -67,7 +63,7 @@ export function fullLimit(
   };
 }
 
-/** Shared by all buckets with this limit: of many ids, each would otherwise hold its own. */
+/** Terms that all buckets with this limit share: of many ids, each would otherwise hold its own. */
 function baseTerms(limit: Limit): Terms {
   let terms = termsByLimit.get(limit);
   if (terms === undefined) {
@@ -111,27 +107,17 @@ export function boundaryAfter({ limit, quota, slices }: LimitState, atMs: number
  * clipped where a window holds less, is full after a reset or the end of a session.
  */
 export function advanceLimit(state: LimitState, fromMs: number, toMs: number, calendar: Calendar): LimitState {
-  return advancedBy(state, fromMs, toMs, calendar, undefined) as LimitState;
+  return advanceWithin(state, fromMs, toMs, calendar, undefined) as LimitState;
 }
 
-/** The same for a search, each boundary a step; undefined where the steps do not suffice. */
-export function advanceWithin(
-  state: LimitState,
-  fromMs: number,
-  toMs: number,
-  calendar: Calendar,
-  steps: Steps,
-): LimitState | undefined {
-  return advancedBy(state, fromMs, toMs, calendar, steps);
-}
-
-/** What a search may still spend. */
+/** The steps that a search may still take. */
 export interface Steps {
-  /** False: nothing is left. */
+  /** False: none is left. */
   take(): boolean;
 }
 
-function advancedBy(
+/** Advances a limit for a search, each boundary a step; undefined where the steps do not suffice. */
+export function advanceWithin(
   state: LimitState,
   fromMs: number,
   toMs: number,
@@ -163,12 +149,12 @@ function withSlices(state: LimitState, slices: readonly Slice[]): LimitState {
   return slices === state.slices ? state : { ...state, slices };
 }
 
-/** Full again, what was topped up is used up, a session window is closed: nothing of the period before is left. */
+/** A limit that is full again: top-ups are used up, a session window is closed, nothing of the period before is left. */
 export function renewed(state: LimitState, atMs: number, calendar: Calendar): LimitState {
   const part = grantedAnew(state.part);
   const terms = termsAt(state.limit, 0, atMs, calendar, part);
   const quota = state.quota && renewedMarks(state.quota, part);
-  // Another period tells anew. What refills has none: the next take that sees how little is used takes its mark back.
+  // Another period tells anew. A limit that refills has none: the next take that sees how little is used takes its mark back.
   const { told: _, ...untold } = state;
   return {
     ...(quota === undefined ? state : untold),
@@ -188,18 +174,18 @@ function renewedMarks({ resets }: QuotaMarks, part: Part | undefined): QuotaMark
   return part === undefined && resets !== 0 ? { ...NO_MARKS, resets } : NO_MARKS;
 }
 
-/** Whether one that is new would be the same, also under a rule that it went by earlier: then it need not be remembered. */
+/** Whether a new limit would be the same, also under a rule that it went by earlier: then it need not be remembered. */
 export function isForgettable(state: LimitState, atMs: number): boolean {
   return isFull(state) && state.rememberUntilMs <= atMs;
 }
 
 function isFull({ limit, tokensMilli, terms, quota, part, slices, told }: LimitState): boolean {
-  // It was told in this period, and is not told again when all was given back.
+  // A percentage that was told in this period is not told again when all was given back.
   if (told !== undefined && rulesOf(limit).hasPeriods) return false;
   if (slices.length > 0 && heldMilli(slices) > 0) return false;
-  // Nothing is held: whatever window it is in, one that is new would be the same.
+  // A limit without held slots is like a new one, whatever window it is in.
   if (quota !== undefined && rulesOf(limit).holdsSlots) return true;
-  // One that nobody has taken from is full in whatever window it is first used, so it takes the fullest to equal it.
+  // A limit that nobody has taken from is full in whatever window it is first used, so it takes the fullest to equal it.
   if (tokensMilli < (limit.schedule === undefined ? terms.capacityMilli : fullestMilli(limit, part))) return false;
   return quota === undefined || (quota.windowStartMs === undefined && quota.topUpMilli === 0);
 }
@@ -226,7 +212,7 @@ export function sameRule(a: Limit, b: Limit): boolean {
   return kindOf(a) === kindOf(b) && rulesOf(a).isSameRule(a, b);
 }
 
-/** The same balance under other terms: with what it gains by them, clipped, and its fraction converted to the new period. */
+/** A balance under other terms: with what it gains by them, clipped, and its fraction converted to the new period. */
 export function underTerms(balance: Balance, before: Terms, terms: Terms, gainMilli: number): Balance {
   // The old brim counts too: what was given back over it has flowed off, and a raised capacity does not bring it back.
   const brimMilli = Math.min(before.capacityMilli + gainMilli, terms.capacityMilli);
@@ -234,7 +220,7 @@ export function underTerms(balance: Balance, before: Terms, terms: Terms, gainMi
   // The remainder counts in fractions of the old period. Were it dropped, a limit that is changed often would starve. It
   // stays at the brim too, as in `rebase`: terms that stay the same must change nothing.
   const { remainder: left } = balance;
-  // What no longer drips and is full has no past: were the fraction kept, it would come on top of a full limit later.
+  // A full limit that no longer drips has no past: were the fraction kept, it would come on top of a full limit later.
   const isFull = tokensMilli === brimMilli;
   if (terms.refillAmountMilli === 0 && isFull) return { tokensMilli, remainder: 0 };
   const remainder = addMulDiv(0, left, terms.refillPeriodMs, 0, before.refillPeriodMs, Number.MAX_SAFE_INTEGER);
@@ -249,13 +235,13 @@ export function windowChangeAfter({ schedule }: Limit, atMs: number, calendar: C
   return next;
 }
 
-/** After so many it is worth asking whether the rest of the time makes a difference. */
+/** The number of windows after which it is worth asking whether the rest of the time makes a difference. */
 const WINDOWS_FEW = 8;
 
-/** How many windows are walked through for the time a bucket was left alone; see `throughWindows`. */
+/** The most windows that are walked through for the time a bucket was left alone; see `throughWindows`. */
 const WINDOWS_WALKED = 10_000;
 
-/** Undefined where the steps do not suffice. Without steps to keep to, it always gets there. */
+/** The limit after all windows up to an instant; undefined where the steps do not suffice. */
 function throughWindows(
   state: LimitState,
   fromMs: number,
@@ -295,8 +281,7 @@ function throughWindows(
     const then = termsAt(state.limit, state.quota?.topUpMilli ?? 0, atMs, calendar, state.part);
     const wasFull = balance.tokensMilli >= terms.capacityMilli;
     balance = underTerms(balance, terms, then, 0);
-    // What lies over the brim has flowed off, fractions too, over that of the window that ends as over that of the next: a
-    // limit that is full has no past.
+    // A limit that is full has no past: fractions over the brim have flowed off, of the window that ends as of the next.
     const isFull = wasFull || balance.tokensMilli === then.capacityMilli;
     if (isFull) balance = { tokensMilli: balance.tokensMilli, remainder: 0 };
     terms = then;
@@ -312,13 +297,13 @@ export function countedOn({ quota, terms: before }: LimitState, terms: Terms): Q
   return countedFromMilli === terms.capacityMilli - quota.topUpMilli ? marks : { ...marks, countedFromMilli };
 }
 
-/** What a limit that drips holds for certain after any of its windows. */
+/** The balance that a limit which drips holds for certain after any of its windows. */
 function clippedToLeast({ limit, part }: LimitState, { tokensMilli, remainder }: Balance): Balance {
   const leastMilli = Math.min(...allTerms(limit, part).map(({ capacityMilli }) => capacityMilli));
   return tokensMilli < leastMilli ? { tokensMilli, remainder } : { tokensMilli: leastMilli, remainder: 0 };
 }
 
-/** How a limit may be taken to stand at a later instant: the time before makes no difference. */
+/** A balance at a later instant from which a walk may go on: the time before makes no difference. */
 interface Later {
   readonly balance: Balance;
   readonly terms: Terms;

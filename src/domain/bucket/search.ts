@@ -1,8 +1,8 @@
-import { elapsedUntil } from "../../bucket/retry-after.ts";
-import type { Calendar } from "../limits/calendar.ts";
-import { neededMilli } from "../limits/floor.ts";
+import { elapsedUntil } from "../../bucket/level.ts";
 import { rulesOf } from "../limits/kinds/table.ts";
 import { capacityMaxMilli, isHard } from "../limits/limit.ts";
+import { neededMilli } from "../limits/limit-numbers.ts";
+import type { Calendar } from "../limits/schedule.ts";
 import {
   advanceLimit,
   advanceWithin,
@@ -14,20 +14,22 @@ import {
 } from "./limit-state.ts";
 
 /**
- * How many boundaries (windows, resets) one search for a wait passes, those of all its limits, levels and shards together: a
- * refusal must not stop the process. Beyond that the answer is when to ask again.
+ * The most boundaries (windows, resets) that one search for a wait passes, of all its limits, levels and shards together: a refusal must
+ * not stop the process. Beyond that the answer is when to ask again.
  */
 export const SEARCH_STEPS = 2_000;
 
-/** How far ahead boundaries are looked for: the calendar goes from day to day. A limit that only drips is searched without end. */
+/** Boundaries are looked for so far ahead: the calendar goes from day to day. A limit that only drips is searched without end. */
 const SEARCH_HORIZON_MS = 50 * 365 * 24 * 3_600_000;
 
-/** What one search may still spend. */
-export class SearchSteps implements Steps {
+/** One search for a wait: its calendar, and the steps that it may still take. */
+export class Search implements Steps {
+  readonly calendar: Calendar;
   readonly #untilMs: number;
   #left = SEARCH_STEPS;
 
-  constructor(fromMs: number) {
+  constructor(fromMs: number, calendar: Calendar) {
+    this.calendar = calendar;
     this.#untilMs = fromMs + SEARCH_HORIZON_MS;
   }
 
@@ -41,6 +43,12 @@ export class SearchSteps implements Steps {
   isBeyond(atMs: number): boolean {
     return atMs > this.#untilMs;
   }
+
+  /** The limit at a later instant; undefined where the steps do not suffice. */
+  advance(held: LimitState, fromMs: number, toMs: number): LimitState | undefined {
+    if (this.isBeyond(toMs) && boundaryAfter(held, fromMs, this.calendar) <= toMs) return undefined;
+    return advanceWithin(held, fromMs, toMs, this.calendar, this);
+  }
 }
 
 /**
@@ -52,15 +60,9 @@ export interface Found {
   readonly found: boolean;
 }
 
-/** A limit on its way through time. Each search goes on where the last one stood. */
-export interface Walk {
-  /** The first instant, not before `fromMs`, at which the amount is granted, if nothing is taken meanwhile. `fromMs` never falls. */
-  next(fromMs: number): Found;
-}
-
 const NEVER: Found = Object.freeze({ atMs: Number.POSITIVE_INFINITY, found: true });
 
-/** How much of a limit is wanted, and how many percent of its capacity in force must be left. */
+/** The amount that is wanted of a limit, and the percent of its capacity in force that must be left. */
 export interface Demanded {
   readonly milli: number;
   readonly leavePercent: number;
@@ -77,8 +79,8 @@ export function hasRoom(capacityMilli: number, { milli, leavePercent }: Demanded
 }
 
 /**
- * Of an amount that only what was bought makes room for: time does not bring it, only what comes back does, and that until the
- * period ends. Then it is certain that it never fits. Undefined for other amounts.
+ * The answer for an amount that fits only into what was bought: until the period ends give-backs may make room for it, and after that it
+ * never fits. Undefined for other amounts.
  */
 export function boughtUntil(
   { limit, quota }: LimitState,
@@ -90,59 +92,58 @@ export function boughtUntil(
   return { atMs: rulesOf(limit).endMs(limit, quota, atMs, calendar), found: false };
 }
 
-/** What all walks have in common: until time has come to the last answer, that is the answer. */
-export abstract class AnyWalk implements Walk {
+/** A limit on its way through time. Each search goes on where the last one stood; until time has come to the last answer, that is the answer. */
+export abstract class Walk {
+  protected readonly demanded: Demanded;
+  protected readonly search: Search;
   #last: Found | undefined;
 
+  constructor(demanded: Demanded, search: Search) {
+    this.demanded = demanded;
+    this.search = search;
+  }
+
+  /** The first instant, not before `fromMs`, at which the amount is granted, if nothing is taken meanwhile. `fromMs` never falls. */
   next(fromMs: number): Found {
     if (this.#last === undefined) this.begin(fromMs);
-    if (this.#last === undefined || fromMs > this.#last.atMs) this.#last = this.search(fromMs);
+    if (this.#last === undefined || fromMs > this.#last.atMs) this.#last = this.find(fromMs);
     return this.#last;
   }
 
-  /** Brings the limit to where the search begins. What time did until then is no part of it. */
+  /** Brings the limit to where the search begins. Time until then takes no steps. */
   protected abstract begin(fromMs: number): void;
 
-  protected abstract search(fromMs: number): Found;
+  protected abstract find(fromMs: number): Found;
 }
 
 /** One limit, relative to an epoch. */
-export class LimitWalk extends AnyWalk {
+export class LimitWalk extends Walk {
   #at: LimitState;
   #atMs: number;
-  readonly #demanded: Demanded;
-  readonly #calendar: Calendar;
-  readonly #steps: SearchSteps;
 
-  constructor(
-    { state, epochMs, demanded }: { readonly state: LimitState; readonly epochMs: number; readonly demanded: Demanded },
-    calendar: Calendar,
-    steps: SearchSteps,
-  ) {
-    super();
+  constructor(state: LimitState, epochMs: number, demanded: Demanded, search: Search) {
+    super(demanded, search);
     this.#at = state;
     this.#atMs = epochMs;
-    this.#demanded = demanded;
-    this.#calendar = calendar;
-    this.#steps = steps;
   }
 
   protected begin(fromMs: number): void {
-    this.#at = advanceLimit(this.#at, this.#atMs, fromMs, this.#calendar);
+    this.#at = advanceLimit(this.#at, this.#atMs, fromMs, this.search.calendar);
     this.#atMs = Math.max(this.#atMs, fromMs);
   }
 
-  protected search(fromMs: number): Found {
+  protected find(fromMs: number): Found {
+    const { calendar } = this.search;
     if (!isHard(this.#at.limit)) return { atMs: fromMs, found: true };
     if (!this.#advance(fromMs)) return { atMs: fromMs, found: false };
     // A clock behind the epoch sees no time pass until it has caught up with it.
     if (this.#elapsedMs() === 0) return { atMs: fromMs, found: true };
-    if (isNever(this.#at, this.#demanded)) return NEVER;
-    const bought = boughtUntil(this.#at, this.#demanded, this.#atMs, this.#calendar);
+    if (isNever(this.#at, this.demanded)) return NEVER;
+    const bought = boughtUntil(this.#at, this.demanded, this.#atMs, calendar);
     if (bought !== undefined) return bought;
     for (;;) {
       const fitsMs = this.#atMs + this.#elapsedMs();
-      const nextMs = boundaryAfter(this.#at, this.#atMs, this.#calendar);
+      const nextMs = boundaryAfter(this.#at, this.#atMs, calendar);
       if (fitsMs < nextMs || nextMs === Number.POSITIVE_INFINITY) return this.#reached(fitsMs);
       if (!this.#advance(nextMs)) return { atMs: nextMs, found: false };
     }
@@ -150,23 +151,22 @@ export class LimitWalk extends AnyWalk {
 
   #reached(fitsMs: number): Found {
     const { capacityMilli, refillAmountMilli } = this.#at.terms;
-    const isFillable = refillAmountMilli > 0 && hasRoom(capacityMilli, this.#demanded);
+    const isFillable = refillAmountMilli > 0 && hasRoom(capacityMilli, this.demanded);
     if (fitsMs < Number.POSITIVE_INFINITY || !isFillable) return { atMs: fitsMs, found: true };
     return { atMs: this.#atMs + SPAN_MAX_MS, found: false };
   }
 
-  /** By the terms in force, whose capacity says what must be left. */
+  /** Ms from the epoch on, by the terms in force, whose capacity says what must be left. */
   #elapsedMs(): number {
     const { terms } = this.#at;
-    const { milli, leavePercent } = this.#demanded;
+    const { milli, leavePercent } = this.demanded;
     return elapsedUntil(this.#at, terms, 0, neededMilli(milli, terms.capacityMilli, leavePercent));
   }
 
   /** False where the steps do not suffice. */
   #advance(toMs: number): boolean {
     if (toMs <= this.#atMs) return true;
-    if (this.#steps.isBeyond(toMs) && boundaryAfter(this.#at, this.#atMs, this.#calendar) <= toMs) return false;
-    const then = advanceWithin(this.#at, this.#atMs, toMs, this.#calendar, this.#steps);
+    const then = this.search.advance(this.#at, this.#atMs, toMs);
     if (then === undefined) return false;
     this.#at = then;
     this.#atMs = toMs;
@@ -178,31 +178,26 @@ export class LimitWalk extends AnyWalk {
 export const SPAN_MAX_MS = 2 ** 45;
 
 /** A limit that was never taken from: it is full in every window, so one that holds enough will do. */
-export class UntouchedWalk extends AnyWalk {
+export class UntouchedWalk extends Walk {
   readonly #limit: LimitState;
-  readonly #demanded: Demanded;
-  readonly #calendar: Calendar;
-  readonly #steps: SearchSteps;
 
-  constructor(limit: LimitState, demanded: Demanded, calendar: Calendar, steps: SearchSteps) {
-    super();
+  constructor(limit: LimitState, demanded: Demanded, search: Search) {
+    super(demanded, search);
     this.#limit = limit;
-    this.#demanded = demanded;
-    this.#calendar = calendar;
-    this.#steps = steps;
   }
 
   protected begin(): void {}
 
-  protected search(fromMs: number): Found {
+  protected find(fromMs: number): Found {
     const { limit } = this.#limit;
+    const { calendar } = this.search;
     if (!isHard(limit)) return { atMs: fromMs, found: true };
-    if (isNever(this.#limit, this.#demanded)) return NEVER;
+    if (isNever(this.#limit, this.demanded)) return NEVER;
     for (let atMs = fromMs; ; ) {
-      if (hasRoom(termsAt(limit, 0, atMs, this.#calendar).capacityMilli, this.#demanded)) return { atMs, found: true };
-      const nextMs = windowChangeAfter(limit, atMs, this.#calendar);
+      if (hasRoom(termsAt(limit, 0, atMs, calendar).capacityMilli, this.demanded)) return { atMs, found: true };
+      const nextMs = windowChangeAfter(limit, atMs, calendar);
       if (nextMs === Number.POSITIVE_INFINITY) return NEVER;
-      if (this.#steps.isBeyond(nextMs) || !this.#steps.take()) return { atMs: nextMs, found: false };
+      if (this.search.isBeyond(nextMs) || !this.search.take()) return { atMs: nextMs, found: false };
       atMs = nextMs;
     }
   }
@@ -217,5 +212,5 @@ export function searchFor(
   calendar: Calendar,
 ): Found {
   const demanded = { milli, leavePercent: 0 };
-  return new LimitWalk({ state, epochMs, demanded }, calendar, new SearchSteps(fromMs)).next(fromMs);
+  return new LimitWalk(state, epochMs, demanded, new Search(fromMs, calendar)).next(fromMs);
 }

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { runs } from "../../../test/depth.ts";
 import { magnitude, thousandths } from "../../../test/limits/arbitraries.ts";
 import { ceilDiv, ExactBucket, unitsPerMilliOf } from "../../../test/limits/exact-bucket.ts";
+import { fc } from "../../../test/properties.ts";
 import { createCalendar } from "../../adapters/system/calendar.ts";
 import type { Terms } from "../../bucket/balance.ts";
 import { availableMilli, type BucketState, bucketFor, debitFrom, findLimit, takeFrom } from "../bucket/bucket-state.ts";

@@ -1,14 +1,18 @@
+import { wholeTokens } from "../../bucket/level.ts";
 import { type BucketKey, TOTAL_RESOURCE } from "../bucket/bucket-key.ts";
+import type { LimitState } from "../bucket/limit-state.ts";
+import type { Demanded } from "../bucket/search.ts";
 import type { LimitSource } from "../config/config-scope.ts";
-import type { Limit } from "../limits/limit.ts";
+import { capacityMaxMilli, type Limit } from "../limits/limit.ts";
 import { TOKENS_MAX } from "../limits/limit-numbers.ts";
 import type { LimitSet } from "../limits/limit-set.ts";
 import { ValidationError } from "../names/errors.ts";
 import { nearestName } from "../names/known-names.ts";
-import type { Amount } from "./amounts.ts";
-import { measureOf, measuresOf, REQUESTS } from "./measures.ts";
+import { plainText } from "../names/shown.ts";
+import { type Amount, measureOf, measuresOf, REQUESTS } from "./amounts.ts";
+import { levelName } from "./status.ts";
 
-/** Of the entity that asks first. */
+/** Levels of a request, the entity that asks first. */
 type Chain = readonly (OnBucket & { readonly charged: LimitSet; readonly source?: LimitSource })[];
 
 interface OnBucket {
@@ -18,19 +22,15 @@ interface OnBucket {
 /** A measure that no limit of a chain counts; perhaps it is the name of a limit that counts another. */
 export function measureUnknown(name: string, chain: Chain): ValidationError {
   if (chain.every(({ charged }) => charged.limits.length === 0)) return noLimits(chain);
-  const found = chain.flatMap(({ bucket, charged }) =>
-    charged.limits.filter((limit) => limit.name === name).map((limit) => ({ bucket, measure: measureOf(limit) })),
-  )[0];
   const { asker, resource } = aboutOf(chain);
-  if (found !== undefined) {
-    const { bucket, measure } = found;
+  for (const { bucket, charged } of chain) {
+    const limit = charged.limits.find((one) => one.name === name);
+    if (limit === undefined) continue;
+    const measure = measureOf(limit);
     const whose = bucket.entityId === asker ? asker : `${bucket.entityId}, a parent of ${asker},`;
-    const what = `${name} counts ${measure}; name ${measure}`;
-    return new ValidationError(
-      "limit_unknown",
-      `"${name}" is a limit of ${whose} on ${resource}, not a measure: ${what}.`,
-      { publicDetail: `"${name}" is a limit on ${resource}, not a measure: ${what}.` },
-    );
+    const isNone = `on ${resource}, not a measure: ${name} counts ${measure}; name ${measure}.`;
+    const publicDetail = `"${name}" is a limit ${isNone}`;
+    return new ValidationError("limit_unknown", `"${name}" is a limit of ${whose} ${isNone}`, { publicDetail });
   }
   const near = nearestName(name, [...new Set(chain.flatMap(({ charged }) => measuresOf(charged.limits))), REQUESTS]);
   const hint = near === undefined ? "" : ` Did you mean \`${near}\`?`;
@@ -40,20 +40,16 @@ export function measureUnknown(name: string, chain: Chain): ValidationError {
     (ways) =>
       `${what}; measures: ${measuresText(chain)}.${hint}${placeTakenText(chain)} ` +
       `Set a limit that counts it with ${ways.setSomeLimits}${ways.limitsInRequest}.`,
-    // Who is above the holder of a key is not for it to read.
+    // The holder of a key must not read who is above it.
     { publicDetail: `${what}; measures: ${publicMeasures(chain)}.${hint}` },
   );
 }
 
-/** Limits of one's own, or of a plan, hide those of the resource: whoever misses one of these is told. */
+/** A hint where limits of the entity's own, or of its plan, hide those of the resource. */
 function placeTakenText(chain: Chain): string {
   const source = chain[0]?.source ?? "none";
-  const whose = source.startsWith("entity")
-    ? "limits of its own"
-    : source.startsWith("plan")
-      ? "the limits of its plan"
-      : undefined;
-  if (whose === undefined) return "";
+  if (!/^(entity|plan)/.test(source)) return "";
+  const whose = source.startsWith("entity") ? "limits of its own" : "the limits of its plan";
   const { asker, resource } = aboutOf(chain);
   return ` ${asker} has ${whose} instead of those of ${resource}, unless they inherit.`;
 }
@@ -63,7 +59,7 @@ export function sumTooLarge(measure: string, milli: number, { entityId }: Bucket
   const what = `consume of "${measure}" is ${milli / 1000} on all resources of the request together`;
   const remedy = `ask for at most ${TOKENS_MAX} in one request`;
   return new ValidationError("amount_invalid", `${what}, and a total of ${entityId} counts their sum; ${remedy}.`, {
-    // It may be a parent that has the total.
+    // A parent may have the total: it is not named.
     publicDetail: `${what}; ${remedy}.`,
   });
 }
@@ -95,12 +91,12 @@ export function measureMissing(unnamed: Unnamed): ValidationError {
   });
 }
 
-/** The same where it is only told. */
+/** The warning in place of `measureMissing`. */
 export function unnamedWarning(unnamed: Unnamed): string {
   return `${unnamedText(unnamed)}. Until then the limit does not bind (unnamedLimits is "warn").`;
 }
 
-/** What an adapter uses, and no limit of the chain counts. */
+/** The warning for a measure that an adapter uses, and no limit of the chain counts. */
 export function uncountedWarning(measure: string, chain: Chain): string {
   return `${measureUnknown(measure, chain).message} Until then it is used without limit (unnamedLimits is "warn").`;
 }
@@ -142,7 +138,7 @@ function measuresText(chain: Chain): string {
 /** `rpm, tpm, month^1`, as refusals call limits of levels above. */
 function publicMeasures(chain: Chain): string {
   const all = chain.flatMap(({ charged }, level) =>
-    measuresOf(charged.limits).map((measure) => (level === 0 ? measure : `${measure}^${level}`)),
+    measuresOf(charged.limits).map((measure) => levelName(measure, level)),
   );
   return all.join(", ");
 }
@@ -159,9 +155,52 @@ export function debtTooLarge({ entityId, resource }: BucketKey, amounts: readonl
     "debt_too_large",
     `A debit of ${asked} from ${entityId} on ${resource} would leave a debt of more than ${TOKENS_MAX} tokens, which cannot be ` +
       "counted exactly. Check the amount, or reset the bucket first.",
-    // It may be a parent that owes so much.
+    // A parent may owe so much: it is not named.
     {
       publicDetail: `A debit of ${asked} on ${resource} would leave a debt that cannot be counted exactly. Check the amount.`,
+    },
+  );
+}
+
+/** The error for an amount that a limit of a bucket, the asker's own or a parent's, can never grant. */
+export function aboveCapacity(
+  held: LimitState,
+  { milli, leavePercent }: Demanded,
+  bucket: BucketKey,
+  askedBy: string,
+): ValidationError {
+  const whose = bucket.entityId === askedBy ? "the capacity is" : `its parent ${bucket.entityId} has a capacity of`;
+  const boughtMilli = held.quota?.topUpMilli ?? 0;
+  const bought = boughtMilli === 0 ? "" : ` and was topped up by ${wholeTokens(boughtMilli)}`;
+  const leaving = leavePercent === 0 ? "" : ` with ${leavePercent} % to be left`;
+  const never = (entityId: string, resource: string) =>
+    `${milli / 1000} of "${held.name}"${leaving} for ${entityId} on ${resource} can never be granted`;
+  const leaveLess = leavePercent === 0 ? "" : ", or leave less";
+  const most = `${whose} ${wholeTokens(capacityMaxMilli(held.limit))}${bought}`;
+  const told = never(plainText(askedBy), plainText(bucket.resource));
+  return new ValidationError(
+    "amount_above_capacity",
+    `${never(askedBy, bucket.resource)}: ${most}. Ask for less${leaveLess}, or raise the limit.`,
+    // The holder of a key must not read the capacity of its organisation.
+    { publicDetail: `${told}${bucket.entityId === askedBy ? `: ${most}` : ""}. Ask for less${leaveLess}.` },
+  );
+}
+
+/** Throws where a request that must be taken all at once asks for more than the store can write in one transaction. */
+export function checkAtomic(
+  request: { readonly entityId: string; readonly resource: string },
+  { items, itemsMax }: { readonly items: number; readonly itemsMax: number },
+): void {
+  if (items <= itemsMax) return;
+  throw new ValidationError(
+    "atomic_too_many",
+    `The request of ${request.entityId} for ${request.resource} needs ${items} items in one transaction, one for each bucket of each level ` +
+      `and shard; this store allows ${itemsMax}. ` +
+      "Name fewer resources in `also`, or leave `atomic` out.",
+    // The holder of a key must not read how many parents it has.
+    {
+      publicDetail:
+        "The request names more resources than one transaction allows; name fewer in `also`, or leave `atomic` out.",
     },
   );
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import { bucketKey } from "../bucket/bucket-key.ts";
 import type { Access } from "../config/config.ts";
 import { Limit } from "../limits/limit.ts";

@@ -3,9 +3,8 @@ import type { Access, LimitSource } from "../config/config.ts";
 import { isHard, type Limit } from "../limits/limit.ts";
 import { type LimitSet, limitSet } from "../limits/limit-set.ts";
 import type { ValidationError } from "../names/errors.ts";
-import { type Amount, type AmountUse, amountsOf, type Tokens } from "./amounts.ts";
+import { type Amount, type AmountUse, amountsOf, measureOf, REQUESTS, type Tokens } from "./amounts.ts";
 import { measureUnknown, noLimits, nothingCounted } from "./charge-errors.ts";
-import { measureOf, REQUESTS } from "./measures.ts";
 
 // The one place that decides what is charged: amounts by measure, as a caller names them, become amounts by limit of every bucket.
 
@@ -22,11 +21,11 @@ export interface ChargedBucket {
   readonly planId?: string | undefined;
 }
 
-/** What is asked for, by measure, checked once. */
+/** The amounts of a request by measure, checked once. */
 export interface Asked {
-  /** As the caller names them, in that order; `limit` is the measure. */
+  /** The amounts as the caller names them, in that order; `limit` is the measure. */
   readonly named: readonly Amount[];
-  /** What is used of the measure `requests` without being named; 0: nothing. */
+  /** The use of the measure `requests` where it is not named; 0: none. */
   readonly requestsMilli: number;
 }
 
@@ -42,16 +41,18 @@ export interface UnnamedLimit {
   /** The bucket that it is of. */
   readonly level: ChargedBucket;
   readonly chain: readonly ChargedBucket[];
-  /** What the request names and nothing counts; the limit may be meant by it. */
+  /** The measures that the request names and nothing counts; the limit may be meant by one. */
   readonly uncounted: readonly string[];
 }
 
-/** Who decides where what a request names and what limits count do not meet. */
+/** Decides where the measures of a request and those of the limits do not meet. */
 export interface ChargeRules {
   /** Hears of every hard limit that is left out, and may throw. Undefined: nobody asks. */
   readonly unnamed: ((of: UnnamedLimit) => void) | undefined;
   /** Hears of measures that nothing counts, which are left out, and may throw. Undefined: they are an error. */
   readonly uncounted?: (measures: readonly string[], chain: readonly ChargedBucket[]) => void;
+  /** A part of several may take nothing at all. Absent: that is an error. */
+  readonly mayBeEmpty?: true;
 }
 
 /** Limits that are left out take nothing, and nobody hears of it. */
@@ -61,25 +62,25 @@ export const SILENT: ChargeRules = { unnamed: undefined };
 export interface Among {
   /** One of `also`. */
   readonly isFurther: boolean;
-  /** Of the first: the measures that the others name. */
+  /** The measures that the others name; for the first resource. */
   readonly alsoNamed: readonly string[];
 }
 
 export const ALONE: Among = { isFurther: false, alsoNamed: [] };
 
-/** What an acquire asks for: what it names, and 1 request unless it says how many. */
+/** The amounts of an acquire: what it names, and 1 request unless it says how many. */
 export function askedBy(consume: Tokens | undefined): Asked {
-  const named = consume === undefined ? NOTHING : amountsOf(consume, "consume");
+  const named = consume === undefined ? NONE : amountsOf(consume, "consume");
   return { named, requestsMilli: isNamed(named, REQUESTS) ? 0 : 1000 };
 }
 
-/** What a lease is changed by: what is named, and no request more. */
+/** The amounts of a change of a lease: what it names, and no request more. */
 export function changedBy(tokens: Tokens, use: AmountUse): Asked {
   return { named: amountsOf(tokens, use), requestsMilli: 0 };
 }
 
 /**
- * What is charged to each bucket of a chain, the entity that asks first: every limit that counts a measure takes its amount.
+ * Charges a request to each bucket of a chain, the entity that asks first: every limit that counts a measure takes its amount.
  * Throws for a measure that nothing counts, and where nothing would be taken at all.
  */
 export function chargesOf(
@@ -98,20 +99,19 @@ export function chargesOf(
     if (amounts.length > 0) isTaken = true;
     if (isAllCounted(charged, amounts, asked)) isCounted = true;
   }
-  // What a total counts of its requests is taken with the first.
+  // A total counts the requests with the first resource.
   const isEmpty = !isTaken && !(among.isFurther && chain.some(countsRequestsOfAll));
   checkMet(asked, chain, { isCounted, isEmpty }, rules, among);
   return charges;
 }
 
-/** The same of what an acquire asks of a chain of one, which most are: where each name is that of a limit, nothing more is made. */
+/** Charges an acquire to a chain of one, which most are: where each name is that of a limit, no further object is made. */
 export function chargeOf(consume: Tokens | undefined, level: ChargedBucket, rules: ChargeRules): readonly Amount[] {
   const { charged } = level;
   if (charged.isByName && consume !== undefined) {
     const named = amountsOf(consume, "consume");
     if (named.length > 0 && areCalled(charged.limits, named)) {
-      // As many names as limits are all of them.
-      if (named.length < charged.limits.length) tellUnnamed(named, [level], rules, ALONE, NO_NAMES);
+      if (named.length < charged.limits.length) tellUnnamed(named, [level], rules, ALONE, NONE);
       return named;
     }
   }
@@ -133,7 +133,7 @@ function isUncounted(measure: string, chain: readonly ChargedBucket[]): boolean 
   return measure !== REQUESTS && !chain.some(({ charged }) => countsIn(charged, measure));
 }
 
-/** What the limits of one bucket take of what is asked for; nothing is checked. */
+/** The amounts that the limits of one bucket take of a request; nothing is checked. */
 export function chargedTo({ limits, isByName }: LimitSet, { named, requestsMilli }: Asked): readonly Amount[] {
   if (isByName) return areCalled(limits, named) ? named : named.filter(({ limit }) => isCalled(limits, limit));
   const amounts: Amount[] = [];
@@ -156,10 +156,9 @@ function countsRequestsOfAll({ bucket, charged }: ChargedBucket): boolean {
   return bucket.resource === TOTAL_RESOURCE && countsIn(charged, REQUESTS);
 }
 
-const NOTHING: readonly Amount[] = Object.freeze([]);
-const NO_NAMES: readonly string[] = Object.freeze([]);
+const NONE: readonly never[] = Object.freeze([]);
 
-/** Whether each of the names was found among the limits: then there is nothing to look for on other levels. */
+/** Whether each of the names was found among the limits: then other levels need not be looked at. */
 function isAllCounted({ isByName }: LimitSet, amounts: readonly Amount[], { named }: Asked): boolean {
   return isByName && amounts.length === named.length;
 }
@@ -182,17 +181,17 @@ function checkMet(
     if (!isCounted) checkCounted(asked, chain);
     // A request that is an error takes nothing anywhere: nobody has to be told what it leaves out.
     if (isEmpty) throw nothingToTake(chain);
-    tellUnnamed(asked.named, chain, rules, among, NO_NAMES);
+    tellUnnamed(asked.named, chain, rules, among, NONE);
     return;
   }
   if (chain.every(({ charged }) => charged.limits.length === 0)) throw noLimits(chain);
   const uncounted = asked.named.map(({ limit }) => limit).filter((measure) => isUncounted(measure, chain));
   tellUnnamed(asked.named, chain, rules, among, uncounted);
   if (uncounted.length > 0) rules.uncounted(uncounted, chain);
-  if (isEmpty) throw nothingToTake(chain);
+  if (isEmpty && !rules.mayBeEmpty) throw nothingToTake(chain);
 }
 
-/** A hard limit that nobody names would never bind: whoever wants to be told so is told, at whichever level it stands. */
+/** Tells the rules of hard limits that the request does not name, at whichever level: such a limit would never bind. */
 function tellUnnamed(
   named: readonly Amount[],
   chain: readonly ChargedBucket[],
@@ -237,7 +236,7 @@ function areCalled(limits: LimitSet["limits"], named: readonly Amount[]): boolea
   return true;
 }
 
-// Called for every name of every request; a handful of comparisons beats a closure or a map.
+// Every name of every request comes here; a handful of comparisons beats a closure or a map.
 function isCalled(limits: LimitSet["limits"], name: string): boolean {
   for (let i = 0; i < limits.length; i++) if (limits[i]?.name === name) return true;
   return false;

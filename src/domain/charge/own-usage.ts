@@ -1,8 +1,8 @@
 import type { Entity } from "../config/entity.ts";
 import type { UsageSnapshot } from "./usage.ts";
 
-// What is charged to a parent as well is counted at every level of the chain. These take the levels apart again. The page loads this
-// file: it must need nothing else.
+// A charge that goes to parents as well is counted at every level of the chain. These functions take the levels apart again. The page
+// loads this file: it must need nothing else.
 
 /** Entities by id, as far as they are known; who was never created has no parent. */
 export type Kin = ReadonlyMap<string, Pick<Entity, "parentId" | "cascade">>;
@@ -18,13 +18,13 @@ export function ancestorsOf(entityId: string, kin: Kin): string[] {
   return above;
 }
 
-/** How many entities stand above one. */
+/** The number of entities above one. */
 export function depthOf(entityId: string, kin: Kin): number {
   return ancestorsOf(entityId, kin).length;
 }
 
 /**
- * Of the snapshots of one window: what each entity used itself, without what came to it from below; undefined where nothing is left.
+ * Takes the snapshots of one window apart: what each entity used itself, without what came to it from below; undefined where that is nothing.
  * An entity on the way that does not count a limit, or has no limits at all, hands on what came to it. So every request stands there
  * once, at the entity that asked. One after the other, so that whoever has many can let others go first in between.
  */
@@ -58,7 +58,7 @@ function byResource(window: readonly UsageSnapshot[]): Map<string, Map<string, U
   return resources;
 }
 
-/** Those with snapshots and everybody above them, so that what comes from below is known before it is needed. */
+/** The entities with snapshots and all above them, so that what comes from below is known before it is needed. */
 function* deepestFirst(together: ReadonlyMap<string, UsageSnapshot>, kin: Kin): Generator<string> {
   const byDepth: Set<string>[] = [];
   for (const id of together.keys()) {
@@ -76,7 +76,7 @@ function* deepestFirst(together: ReadonlyMap<string, UsageSnapshot>, kin: Kin): 
 type Counts = Map<string, number>;
 const REQUESTS_KEY = "#requests";
 
-/** What a parent was charged with: what this one counted, or, where it did not count all, what came from below. */
+/** The counts that a parent was charged with: those of this one, or, where it did not count all, what came from below. */
 function handedOn(snapshot: UsageSnapshot | undefined, below: Counts): Counts {
   const counts: Counts =
     snapshot === undefined
@@ -96,6 +96,8 @@ function withoutThose(snapshot: UsageSnapshot, below: Counts): UsageSnapshot | u
   const counters = Object.fromEntries(
     Object.entries(snapshot.counters).map(([name, count]) => [name, left(name, count)]),
   );
-  const isEmpty = requests === 0 && Object.values(counters).every((count) => count === 0);
+  // Its own shadows have counted for it alone.
+  const counts = [requests, ...Object.values(counters), ...Object.values(snapshot.wouldRefuse)];
+  const isEmpty = counts.every((count) => count === 0);
   return isEmpty ? undefined : { ...snapshot, requests, counters };
 }

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { type BareItem, type Item, serializeList } from "structured-headers";
-import type { LimitStanding } from "./limit-standing.ts";
-import { grantHeaders, refusalHeaders } from "./rate-limit-headers.ts";
+import { fc } from "../../../test/properties.ts";
+import { grantHeaders, type LimitStanding, refusalHeaders } from "./rate-limit-headers.ts";
 
 const ascii = fc.string({
   unit: fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code)),

@@ -38,42 +38,34 @@ export interface RefusalTotal {
   readonly count: number;
 }
 
-/** Stands for all that were too many to be counted by their names; no name begins with an underscore. */
+/** The name in place of names that were too many to be counted; no name begins with an underscore. */
 export const OTHER = "_other_";
 
-/** All of them, added up under one name. */
+/** The key under which all of those are added up. */
 export const OTHER_KEY: RefusalKey = { entityId: OTHER, resource: OTHER, limit: OTHER, level: OTHER, total: false };
 
-/** A store is written to at most so often, one that is paid for each write more rarely. */
+/** A process writes to a store at most so often, and to one that is paid for each write more rarely. */
 export const WRITE_EVERY_MS = 10_000;
 export const BILLED_WRITE_EVERY_MS = 60_000;
 
 /** The position of a count in a list. */
 export type RefusalPosition = RefusalKey & Pick<RefusalCount, "windowStartMs">;
 
-/** By window, then by entity, resource, limit and level; a total after a limit of the same name. */
+/** Orders by window, then by entity, resource, limit and level; a total after a limit of the same name. */
 export function compareRefusals(a: RefusalPosition, b: RefusalPosition): number {
-  return (
-    a.windowStartMs - b.windowStartMs ||
-    compared(a.entityId, b.entityId) ||
-    compared(a.resource, b.resource) ||
-    compared(a.limit, b.limit) ||
-    compared(a.level, b.level) ||
-    Number(a.total) - Number(b.total)
-  );
+  if (a.windowStartMs !== b.windowStartMs) return a.windowStartMs - b.windowStartMs;
+  for (const name of ["entityId", "resource", "limit", "level"] as const) {
+    if (a[name] !== b[name]) return a[name] < b[name] ? -1 : 1;
+  }
+  return Number(a.total) - Number(b.total);
 }
 
-/** Before all others of a window. */
-export function windowPosition(windowStartMs: number): RefusalPosition {
-  return { windowStartMs, entityId: "", resource: "", limit: "", level: "", total: false };
-}
-
-/** Cursors are positions as text, on every store alike: a limiter adds its own counts to what a store answers. */
+/** A position as a cursor, on every store alike: a limiter adds its own counts to what a store answers. */
 export function refusalCursor({ windowStartMs, entityId, resource, limit, level, total }: RefusalPosition): string {
   return [windowStartMs, entityId, resource, limit, level, total ? "total" : "limit"].join("\n");
 }
 
-/** The other half. Undefined for the first page. */
+/** The position that a cursor says; undefined for the first page. */
 export function positionOfCursor(cursor: string | undefined): RefusalPosition | undefined {
   if (cursor === undefined) return undefined;
   const [start, entityId, resource, limit, level, kind, ...more] = cursor.split("\n");
@@ -97,30 +89,23 @@ export function refusalKeyText({ entityId, resource, limit, level, total }: Refu
   return `${entityId}\n${resource}\n${limit}\n${level}\n${total ? 1 : 0}`;
 }
 
-/** What is asked for of counts; what is absent is not asked for. */
+/** The counts that are asked for; absent: whatever the name. */
 export interface RefusalFilter {
   readonly entityId?: string;
   readonly resource?: string;
   readonly limit?: string;
 }
 
-export function isAskedFor(key: RefusalKey, { entityId, resource, limit }: RefusalFilter): boolean {
-  return (
-    (entityId === undefined || key.entityId === entityId) &&
-    (resource === undefined || key.resource === resource) &&
-    (limit === undefined || key.limit === limit)
-  );
+export function isAskedFor(key: RefusalKey, filter: RefusalFilter): boolean {
+  const names = ["entityId", "resource", "limit"] as const;
+  return names.every((name) => filter[name] === undefined || filter[name] === key[name]);
 }
 
-/** Zeros would look as if nobody had been refused. */
+/** The error in place of zeros, which would look as if nobody had been refused. */
 export function refusalsNotKept(why: "countRefusals" | "usage"): ValidationError {
   const reason =
     why === "countRefusals"
       ? "This limiter was opened with `countRefusals: false` and counts no refusals; open it without."
       : "This store was opened with `usage: false` and keeps no refusals; open it without, or with `usage: { keepMs }`.";
   return new ValidationError("refusals_not_kept", reason);
-}
-
-function compared(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -52,3 +52,18 @@ export function shortfallText({
   if (available >= 0) return `${limit} of ${entityId} has ${available} left, ${requested} requested${leaving}`;
   return `${limit} of ${entityId} is ${-available} in debt, ${requested} requested; nothing is granted until the debt is refilled`;
 }
+
+/**
+ * A limit by its name and how many levels up it stands, for those who must not read the ids above them: `day`, and `day^1` of the next
+ * level. No name of a limit has a `^`. `resource`: where the limit is of another one than was asked for; it stands in front.
+ */
+export function levelName(limit: string, level: number, resource?: string): string {
+  const name = resource === undefined ? limit : `${resource}/${limit}`;
+  return level === 0 ? name : `${name}^${level}`;
+}
+
+/** The level that a name made by `levelName` is of. */
+export function levelOfName(name: string): number {
+  const mark = name.lastIndexOf("^");
+  return mark < 0 ? 0 : Number(name.slice(mark + 1));
+}

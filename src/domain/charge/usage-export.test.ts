@@ -21,7 +21,7 @@ async function text(snapshots: readonly UsageSnapshot[], format: UsageFormat): P
   async function* source() {
     yield* snapshots;
   }
-  for await (const piece of exportedUsage(source(), format)) whole += piece;
+  for await (const piece of exportedUsage(source(), format, undefined)) whole += piece;
   return whole;
 }
 
@@ -62,5 +62,5 @@ test("NDJSON and JSON have the snapshots as they are", async () => {
 });
 
 test("an unknown format is refused before anything is read", () => {
-  assert.throws(() => exportedUsage((async function* () {})(), "xml" as never), { code: "format_invalid" });
+  assert.throws(() => exportedUsage((async function* () {})(), "xml" as never, undefined), { code: "format_invalid" });
 });

@@ -1,7 +1,6 @@
 import { ValidationError } from "../names/errors.ts";
 import { shown } from "../names/names.ts";
-import type { UsageSnapshot } from "./usage.ts";
-import { USAGE_COUNTERS } from "./usage-counters.ts";
+import { USAGE_COUNTERS, type UsageSnapshot } from "./usage.ts";
 
 /** The format of exported usage. */
 export type UsageFormat = "csv" | "ndjson" | "json";
@@ -11,11 +10,15 @@ const COLUMNS = [
   ...["limit", ...USAGE_COUNTERS.map((counter) => (counter === "counters" ? "tokens" : counter))],
 ];
 
-/** The text of an export, in pieces that each end with a whole line. An unknown format is refused before anything is read. */
-export function exportedUsage(snapshots: AsyncIterable<UsageSnapshot>, format: UsageFormat): AsyncIterable<string> {
+/** The text of an export, in pieces that each end with a whole line; rows name the zone where one was asked for. An unknown format is refused before anything is read. */
+export function exportedUsage(
+  snapshots: AsyncIterable<UsageSnapshot>,
+  format: UsageFormat,
+  tz: string | undefined,
+): AsyncIterable<string> {
   switch (format) {
     case "csv":
-      return csvOf(snapshots);
+      return csvOf(snapshots, tz === undefined ? [] : [["tz", tz]]);
     case "ndjson":
       return ndjsonOf(snapshots);
     case "json":
@@ -25,11 +28,16 @@ export function exportedUsage(snapshots: AsyncIterable<UsageSnapshot>, format: U
   }
 }
 
-async function* csvOf(snapshots: AsyncIterable<UsageSnapshot>): AsyncGenerator<string, void, undefined> {
-  yield `${COLUMNS.join(",")}\n`;
+/** `last`: names and values of further columns, the same in all rows. */
+async function* csvOf(
+  snapshots: AsyncIterable<UsageSnapshot>,
+  last: readonly (readonly [name: string, value: string])[],
+): AsyncGenerator<string, void, undefined> {
+  const values = last.map(([, value]) => value);
+  yield `${[...COLUMNS, ...last.map(([name]) => name)].join(",")}\n`;
   for await (const snapshot of snapshots) {
     yield csvRows(snapshot)
-      .map((row) => `${row.map(csvField).join(",")}\n`)
+      .map((row) => `${[...row, ...values].map(csvField).join(",")}\n`)
       .join("");
   }
 }

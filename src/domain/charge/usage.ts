@@ -1,9 +1,88 @@
-import { addTo, perCounter, USAGE_COUNTERS } from "./usage-counters.ts";
+import { given } from "../names/given.ts";
 
-/** How long the windows of usage are. They begin and end by UTC. */
+/** A field of a snapshot that counts something of each limit. */
+export type UsageCounter = "counters" | "overdrafts" | "bypassed" | "wouldRefuse" | "heldMs";
+
+/** The counts of some windows, by what they count and then by limit. */
+export type UsageCounts = Readonly<Record<UsageCounter, Readonly<Record<string, number>>>>;
+
+/**
+ * Everything that is counted by limit, in the order in which it is shown, and the mark of its counts. Stores, exports and sums walk through
+ * this table; another counter is one row more, and its attributes (`protocol/item/attributes.ts`). All counts are stored in thousandths:
+ * tokens as millitokens, requests as 1000 each, held time as thousandths of a slot times milliseconds.
+ */
+const MARKS: Readonly<Record<UsageCounter, string>> = {
+  counters: "",
+  overdrafts: "od",
+  bypassed: "by",
+  wouldRefuse: "wr",
+  heldMs: "hu",
+};
+
+export const USAGE_COUNTERS: readonly UsageCounter[] = Object.keys(MARKS) as UsageCounter[];
+
+const BY_MARK: ReadonlyMap<string, UsageCounter> = new Map(USAGE_COUNTERS.map((counter) => [MARKS[counter], counter]));
+
+/** The name under which stores keep one of a limit's counts: tokens by the limit's own; `#` cannot stand in a limit's name. */
+export function countName(counter: UsageCounter, limit: string): string {
+  const mark = MARKS[counter];
+  return mark === "" ? limit : `${limit}#${mark}`;
+}
+
+/** Something of each counter. */
+export function perCounter<T>(of: (counter: UsageCounter) => T): Record<UsageCounter, T> {
+  return Object.fromEntries(USAGE_COUNTERS.map((counter) => [counter, of(counter)])) as Record<UsageCounter, T>;
+}
+
+/** Counts as stores keep them, by what they count. */
+export function countersOf(counted: Iterable<readonly [name: string, count: number]>): UsageCounts {
+  const sums = perCounter(() => new Map<string, number>());
+  for (const [name, count] of counted) {
+    const [limit = name, mark = ""] = name.split("#");
+    addTo(sums[BY_MARK.get(mark) ?? "counters"], [[limit, count]]);
+  }
+  return perCounter((counter) => Object.fromEntries(sums[counter]));
+}
+
+/** Counts by the names under which stores keep them: what `countersOf` reads. */
+export function namedCounts(counts: UsageCounts): readonly (readonly [name: string, count: number])[] {
+  return USAGE_COUNTERS.flatMap((counter) =>
+    Object.entries(counts[counter]).map(([limit, count]) => [countName(counter, limit), count] as const),
+  );
+}
+
+// A limit may be called "constructor": sums are kept in maps, which have no inherited names.
+function addTo(sums: Map<string, number>, counts: Iterable<readonly [string, number]>): void {
+  for (const [limit, count] of counts) sums.set(limit, (sums.get(limit) ?? 0) + count);
+}
+
+/** How long the windows of usage are. They begin and end by UTC, unless a zone is named. */
 export type UsageWindow = "hourly" | "daily" | "monthly";
 
-/** Tokens that an entity used on a resource in one window (UTC), less those that it gave back. */
+/** Windows that begin at the midnights of a zone. An hour (UTC) belongs to the window in which it begins. */
+export interface ZonedWindow {
+  readonly length: "daily" | "monthly";
+  readonly tz: string;
+  /** The start of the window that contains an instant. */
+  startOf(atMs: number): number;
+  /** First ms after the window that starts at an instant. */
+  endOf(startMs: number): number;
+}
+
+/** The windows of a question: by UTC, or by a zone. */
+export type Windows = UsageWindow | ZonedWindow;
+
+export function lengthOf(windows: Windows): UsageWindow {
+  return typeof windows === "string" ? windows : windows.length;
+}
+
+/** The window that starts at an instant, as snapshots show it. */
+export function shownWindow(windows: Windows, startMs: number) {
+  const shown = { window: lengthOf(windows), windowStartMs: startMs, windowEndMs: windowEndMs(windows, startMs) };
+  return typeof windows === "string" ? shown : { ...shown, tz: windows.tz };
+}
+
+/** Tokens that an entity used on a resource in one window, less those that it gave back. */
 export interface UsageSnapshot {
   /** The entity that used them. */
   readonly entityId: string;
@@ -15,6 +94,8 @@ export interface UsageSnapshot {
   readonly windowStartMs: number;
   /** First ms after the window. */
   readonly windowEndMs: number;
+  /** The zone at whose midnights windows begin. Absent: UTC. */
+  readonly tz?: string;
   /** Tokens by limit, less those that were given back. */
   readonly counters: Readonly<Record<string, number>>;
   /** How many requests were granted. */
@@ -27,6 +108,14 @@ export interface UsageSnapshot {
   readonly wouldRefuse: Readonly<Record<string, number>>;
   /** By limit on how many are at once, for how long its slots were held: slots times milliseconds. */
   readonly heldMs: Readonly<Record<string, number>>;
+}
+
+/** Usage under totals over all resources, added up. */
+export interface UsageUnderTotals {
+  /** Tokens by limit. */
+  readonly total: Readonly<Record<string, number>>;
+  /** How many requests were granted. */
+  readonly requests: number;
 }
 
 /** Usage added up over windows. */
@@ -51,6 +140,8 @@ export interface UsageSummary {
   readonly firstWindowStartMs?: number;
   /** When the last window begins. Absent: there was none. */
   readonly lastWindowStartMs?: number;
+  /** What totals over all resources counted: in no other number here. Absent: none did. */
+  readonly inTotal?: UsageUnderTotals;
 }
 
 /** What one entity, or one resource, used in all windows together. */
@@ -69,14 +160,16 @@ export function hourOf(atMs: number): number {
 }
 
 /** Start of the window that contains an instant. */
-export function windowStartMs(window: UsageWindow, atMs: number): number {
+export function windowStartMs(window: Windows, atMs: number): number {
+  if (typeof window === "object") return window.startOf(atMs);
   if (window === "hourly") return hourOf(atMs);
   if (window === "daily") return Math.floor(atMs / DAY_MS) * DAY_MS;
   return monthStartMs(atMs, 0);
 }
 
 /** First ms after the window that starts at `startMs`. */
-export function windowEndMs(window: UsageWindow, startMs: number): number {
+export function windowEndMs(window: Windows, startMs: number): number {
+  if (typeof window === "object") return window.endOf(startMs);
   if (window === "hourly") return startMs + HOUR_MS;
   if (window === "daily") return startMs + DAY_MS;
   return monthStartMs(startMs, 1);
@@ -107,18 +200,16 @@ export class UsageTally {
 
   summary(): UsageSummary {
     const { counters: total, ...others } = perCounter((counter) => Object.fromEntries(this.#sums[counter]));
-    const average = Array.from(
-      this.#sums.counters,
-      ([limit, tokens]) => [limit, tokens / (this.#windows.get(limit) as number)] as const,
-    );
+    const average = Array.from(this.#sums.counters, ([limit, tokens]) => {
+      return [limit, tokens / (this.#windows.get(limit) as number)] as const;
+    });
     return {
       snapshotCount: this.#snapshotCount,
       total,
       average: Object.fromEntries(average),
       requests: this.#requests,
       ...others,
-      ...(this.#firstMs === undefined ? {} : { firstWindowStartMs: this.#firstMs }),
-      ...(this.#lastMs === undefined ? {} : { lastWindowStartMs: this.#lastMs }),
+      ...given({ firstWindowStartMs: this.#firstMs, lastWindowStartMs: this.#lastMs }),
     };
   }
 }

@@ -13,7 +13,7 @@ export type ConfigScope =
   | { readonly level: "planTotal"; readonly planId: string }
   | { readonly level: "systemTotal" };
 
-/** How many changes of a scope are kept. Of older ones nothing is known: what was there before the oldest of them counts. */
+/** The most changes of a scope that are kept. What was there before the oldest of them counts for all time before. */
 export const CHANGES_KEPT = 8;
 
 /** The level of the configuration that something came from. */
@@ -65,24 +65,14 @@ export function isTotal({ level }: ConfigScope): boolean {
   return level === "entityTotal" || level === "planTotal" || level === "systemTotal";
 }
 
-/** Under which id a scope's changes appear in the audit log; `$` cannot begin an entity id. */
+/** The id under which changes of a scope appear in the audit log; `$` cannot begin an entity id. */
 export function auditIdOf(scope: ConfigScope): string {
-  switch (scope.level) {
-    case "system":
-    case "systemTotal":
-      return "$SYSTEM";
-    case "resource":
-      return `$RESOURCE:${scope.resource}`;
-    case "plan":
-    case "planDefault":
-    case "planTotal":
-      return planAuditId(scope.planId);
-    default:
-      return scope.entityId;
-  }
+  if ("planId" in scope) return planAuditId(scope.planId);
+  if ("entityId" in scope) return scope.entityId;
+  return "resource" in scope ? `$RESOURCE:${scope.resource}` : "$SYSTEM";
 }
 
-/** Under which id the changes of a plan appear in the audit log. */
+/** The id under which changes of a plan appear in the audit log. */
 export function planAuditId(planId: string): string {
   return `$PLAN:${planId}`;
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import { ValidationError } from "../names/errors.ts";
 import { checkPatch, type EntityPatch, type Hierarchy, newEntity, parentProblem, patched } from "./entity.ts";
 

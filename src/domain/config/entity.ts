@@ -1,4 +1,5 @@
 import { NotFoundError, ValidationError } from "../names/errors.ts";
+import { given, valueAfter } from "../names/given.ts";
 import { hintFor, KnownNames } from "../names/known-names.ts";
 import { checkEntityId, checkPlanId, shown } from "../names/names.ts";
 
@@ -74,65 +75,72 @@ const NEW_ENTITY = new KnownNames<NewEntity>({
   ...{ id: true, name: true, parentId: true, planId: true, cascade: true, metadata: true },
 });
 
-export function newEntity(given: NewEntity, nowMs: number): Entity {
-  if (typeof given === "string") {
+export function newEntity(entity: NewEntity, nowMs: number): Entity {
+  if (typeof entity === "string") {
     throw new ValidationError(
       "options_invalid",
-      `An entity must be an object, not ${shown(given)}; give { id: ${shown(given)} }.`,
+      `An entity must be an object, not ${shown(entity)}; give { id: ${shown(entity)} }.`,
     );
   }
-  const id = checkEntityId(given?.id);
-  NEW_ENTITY.check(given, "The entity to be created");
-  const { parentId, planId } = given;
-  if (parentId !== undefined && parentId !== null) checkEntityId(parentId);
-  if (planId !== undefined && planId !== null) checkPlanId(planId);
+  const id = checkEntityId(entity?.id);
+  NEW_ENTITY.check(entity, "The entity to be created");
+  const { name, cascade, metadata } = entity;
+  const parentId = ifGiven(checkEntityId, entity.parentId);
+  const planId = ifGiven(checkPlanId, entity.planId);
   return {
     id,
-    name: given.name === undefined ? id : checkDisplayName(id, given.name),
-    ...(parentId === undefined || parentId === null ? {} : { parentId }),
-    ...(planId === undefined || planId === null ? {} : { planId }),
-    // Whoever names a parent means one that counts; to belong to it and not be charged to it must be said (ADR 11).
-    cascade: given.cascade === undefined ? typeof parentId === "string" : checkFlag(id, given.cascade),
-    metadata: given.metadata === undefined ? {} : checkMetadata(id, given.metadata),
+    name: name === undefined ? id : checkDisplayName(id, name),
+    ...given({ parentId, planId }),
+    // A parent that is named is charged; to belong to it and not be charged to it must be said (ADR 11).
+    cascade: cascade === undefined ? parentId !== undefined : checkFlag(id, cascade),
+    metadata: metadata === undefined ? {} : checkMetadata(id, metadata),
     version: 1,
     createdAtMs: nowMs,
     updatedAtMs: nowMs,
   };
 }
 
-export function checkPatch(id: string, patch: EntityPatch): EntityPatch {
+/** Checks a name that may be left out, or be `null` for none. */
+function ifGiven(check: (name: unknown) => string, name: string | null | undefined): string | undefined {
+  return name === undefined || name === null ? undefined : check(name);
+}
+
+/** Throws where a patch is no object, or has a name that cannot be changed. `what`: the thing to be changed. */
+export function checkPatchNames(what: string, patch: object, known: readonly string[]): void {
   if (typeof patch !== "object" || patch === null || Array.isArray(patch)) {
-    throw new ValidationError(
-      "patch_invalid",
-      `The change to ${id} is ${shown(patch)}; give an object such as { name }.`,
-    );
+    const remedy = "give an object such as { name }";
+    throw new ValidationError("patch_invalid", `The change to ${what} is ${shown(patch)}; ${remedy}.`);
   }
-  const known = ["name", "parentId", "planId", "cascade", "metadata"];
   const unknown = Object.keys(patch).find((key) => !known.includes(key));
-  if (unknown !== undefined) {
-    throw new ValidationError("patch_invalid", `"${unknown}" of ${id} cannot be changed; ${hintFor(unknown, known)}.`);
-  }
+  if (unknown === undefined) return;
+  throw new ValidationError("patch_invalid", `"${unknown}" of ${what} cannot be changed; ${hintFor(unknown, known)}.`);
+}
+
+export function checkPatch(id: string, patch: EntityPatch): EntityPatch {
+  checkPatchNames(id, patch, ["name", "parentId", "planId", "cascade", "metadata"]);
   if (patch.name !== undefined) checkDisplayName(id, patch.name);
   if (patch.cascade !== undefined) checkFlag(id, patch.cascade);
   if (patch.metadata !== undefined) checkMetadata(id, patch.metadata);
-  if (patch.parentId !== undefined && patch.parentId !== null) checkEntityId(patch.parentId);
-  if (patch.planId !== undefined && patch.planId !== null) checkPlanId(patch.planId);
+  ifGiven(checkEntityId, patch.parentId);
+  ifGiven(checkPlanId, patch.planId);
   return patch;
 }
 
 export function patched(entity: Entity, patch: EntityPatch, nowMs: number): Entity {
-  const { parentId: before, planId: planBefore, ...rest } = entity;
-  const parentId = patch.parentId === undefined ? before : patch.parentId;
-  const planId = patch.planId === undefined ? planBefore : patch.planId;
+  const { parentId: parentBefore, planId: planBefore, ...rest } = entity;
+  const parentId = valueAfter(patch.parentId, parentBefore);
+  const planId = valueAfter(patch.planId, planBefore);
   // Without a parent the flag meant nothing. The first one is charged, as it would be had the entity been created below it.
-  const cascade = before === undefined && typeof parentId === "string" ? true : entity.cascade;
+  const cascade = parentBefore === undefined && parentId !== undefined ? true : entity.cascade;
   return {
     ...rest,
-    ...(parentId === undefined || parentId === null ? {} : { parentId }),
-    ...(planId === undefined || planId === null ? {} : { planId }),
-    ...(patch.name === undefined ? {} : { name: checkDisplayName(entity.id, patch.name) }),
+    ...given({
+      parentId,
+      planId,
+      name: patch.name === undefined ? undefined : checkDisplayName(entity.id, patch.name),
+    }),
     cascade: patch.cascade ?? cascade,
-    ...(patch.metadata === undefined ? {} : { metadata: { ...patch.metadata } }),
+    ...given({ metadata: patch.metadata && { ...patch.metadata } }),
     version: entity.version + 1,
     updatedAtMs: nowMs,
   };
@@ -164,19 +172,19 @@ export function updateOf(
   if (entity === undefined) return { kind: "missing" };
   const { patch, version, nowMs } = change;
   if (version !== undefined && version !== entity.version) return { kind: "conflict", version: entity.version };
-  const { parentId, planId } = patch;
+  const { parentId } = patch;
   const problem =
     (typeof parentId === "string" ? parentProblem(entity.id, parentId, hierarchy) : undefined) ??
-    planProblem(planId, hierarchy);
+    planProblem(patch.planId, hierarchy);
   return problem ?? { kind: "updated", entity: patched(entity, patch, nowMs) };
 }
 
-/** What the check of a plan needs of a store, inside the transaction that will write the entity. */
+/** A store as the check of a plan needs it, inside the transaction that will write the entity. */
 export interface PlansKnown {
   hasPlan(id: string): boolean;
 }
 
-/** Undefined when an entity may have this plan, or none. */
+/** Why an entity cannot have this plan; undefined where it may, or names none. */
 export function planProblem(planId: string | null | undefined, plans: PlansKnown): PlanProblem | undefined {
   return typeof planId !== "string" || plans.hasPlan(planId) ? undefined : { kind: "planMissing", planId };
 }
@@ -187,13 +195,13 @@ export type ParentProblem =
   | { readonly kind: "cycle"; readonly path: readonly string[] }
   | { readonly kind: "tooDeep"; readonly levels: number };
 
-/** What the check needs of a store, inside the transaction that will write the entity. */
+/** A store as the check of a parent needs it, inside the transaction that will write the entity. */
 export interface Hierarchy {
   parentOf(id: string): { readonly parentId?: string } | undefined;
   childrenOf(id: string): readonly string[];
 }
 
-/** Looks up to the root and down to the leaves; undefined when `id` may hang below `parentId`. */
+/** Why `id` cannot hang below `parentId`, looking up to the root and down to the leaves; undefined where it may. */
 export function parentProblem(id: string, parentId: string, hierarchy: Hierarchy): ParentProblem | undefined {
   const path = [id];
   for (let above: string | undefined = parentId; above !== undefined; ) {

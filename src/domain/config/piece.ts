@@ -1,4 +1,4 @@
-import { canonical } from "../lease/canonical.ts";
+import { canonical } from "../lease/idempotency.ts";
 import { formOf } from "../limits/kinds/table.ts";
 import type { Limit } from "../limits/limit.ts";
 import { TZ_DEFAULT } from "../limits/schedule.ts";
@@ -89,23 +89,13 @@ export function pieceKey({ what, level, entityId = "", resource = "", planId }: 
 
 export function pieceOfKey(key: string): Piece {
   const [what, level, entityId, resource, planId] = key.split("#");
-  return {
-    what: what as Piece["what"],
-    ...(level ? { level: level as ConfigScope["level"] } : {}),
-    ...(resource ? { resource } : {}),
-    ...(entityId ? { entityId } : {}),
-    ...(planId ? { planId } : {}),
-  };
+  const names = { resource: resource || undefined, entityId: entityId || undefined, planId: planId || undefined };
+  return { what: what as Piece["what"], ...given({ level: (level || undefined) as Piece["level"], ...names }) };
 }
 
 export function pieceIn(what: Exclude<Piece["what"], "entity" | "plan">, scope: ConfigScope): Piece {
-  return {
-    what,
-    level: scope.level,
-    ...("resource" in scope ? { resource: scope.resource } : {}),
-    ...("entityId" in scope ? { entityId: scope.entityId } : {}),
-    ...("planId" in scope ? { planId: scope.planId } : {}),
-  };
+  const { level, resource, entityId, planId }: Omit<Piece, "what"> = scope;
+  return { what, ...given({ level, resource, entityId, planId }) };
 }
 
 /** The scope of a piece; undefined of an entity and of a plan. */
@@ -131,7 +121,7 @@ export function scopeOfPiece({ level, resource = "", entityId = "", planId = "" 
   }
 }
 
-/** What a stored configuration says of a piece; undefined: nothing. */
+/** The value of a piece in a stored configuration; undefined: none. */
 export function valueInConfig(what: Piece["what"], config: StoredConfig | undefined): PieceValue | undefined {
   switch (what) {
     case "limits":
@@ -160,7 +150,7 @@ export function limitsValue(
   return { limits, ...given({ inherit, appliesTo }) };
 }
 
-/** The other half of `limitsValue`. */
+/** Reads what `limitsValue` has made. */
 export function limitsOfValue(value: readonly Limit[] | LimitsValue): LimitsValue {
   return isLimits(value) ? { limits: value } : value;
 }
@@ -206,30 +196,23 @@ function ownerText({ name, metadata, ...rest }: EntityValue | PlanValue): string
   return JSON.stringify([name, parentId, planId, cascade, pairs]);
 }
 
-/** For people: `the limits of key-1 on gpt-4`. */
+const NAMES: Readonly<Record<Piece["what"], string>> = {
+  limits: "the limits",
+  totals: "the totals",
+  access: "the access",
+  cascade: "the cascade",
+  onUnavailable: "on_unavailable",
+  usageKeptDays: "usage_kept_days",
+  entity: "the entity",
+  plan: "the plan",
+};
+
+/** A piece in words: `the limits of key-1 on gpt-4`. */
 export function pieceText({ what, level, resource, entityId, planId }: Piece): string {
   if (what === "entity") return `the entity ${entityId}`;
   if (what === "plan") return `the plan ${planId}`;
-  const named = {
-    ...{ limits: "the limits", totals: "the totals", access: "the access", cascade: "the cascade" },
-    onUnavailable: "on_unavailable",
-    usageKeptDays: "usage_kept_days",
-  };
-  switch (level) {
-    case "plan":
-      return `${named[what]} of the plan ${planId} on ${resource}`;
-    case "planDefault":
-    case "planTotal":
-      return `${named[what]} of the plan ${planId}`;
-    case "entityTotal":
-      return `${named[what]} of ${entityId}`;
-    case "entity":
-      return `${named[what]} of ${entityId} on ${resource}`;
-    case "entityDefault":
-      return `${named[what]} of ${entityId}`;
-    case "resource":
-      return `${named[what]} of the resource ${resource}`;
-    default:
-      return `${named[what]} of the system`;
-  }
+  const place = resource === undefined ? "the system" : `the resource ${resource}`;
+  const owner = planId === undefined ? entityId : `the plan ${planId}`;
+  const hasBoth = level === "plan" || level === "entity";
+  return `${NAMES[what]} of ${hasBoth ? `${owner} on ${resource}` : (owner ?? place)}`;
 }

@@ -1,13 +1,13 @@
-import type { ChangeTime } from "./change-number.ts";
+import { given } from "../names/given.ts";
+import { type ChangeTime, END, numberIn, type Since, sinceAfter, sinceFrom } from "./change-number.ts";
 import { CHANGES_KEPT } from "./config-scope.ts";
-import { numberIn, type Since, sinceAfter, sinceFrom } from "./since.ts";
 
 /** The plan that an entity had from an instant on; `planId` absent: none. */
 export interface PlanStint extends Since {
   readonly planId?: string;
 }
 
-/** The plans of an entity over time, the oldest first, now that it has another. `stints` undefined: it has always had that of before. */
+/** Appends a plan to those of an entity over time, the oldest first. `stints` undefined: it has always had the plan of before. */
 export function withStint(
   stints: readonly PlanStint[] | undefined,
   before: string | undefined,
@@ -20,7 +20,7 @@ export function withStint(
   return oldest === undefined ? [] : [stint(oldest.planId, ALWAYS), ...later];
 }
 
-/** The plans that it had and has no more: what they say now says nothing of it, what they said then does. */
+/** The plans that an entity had and has no more: what they said then counts for it, what they say now does not. */
 export function formerPlans(stints: readonly PlanStint[] | undefined): readonly string[] {
   return [...new Set((stints ?? []).slice(0, -1).flatMap(({ planId }) => planId ?? []))];
 }
@@ -29,21 +29,38 @@ export function stintsText(stints: readonly PlanStint[]): string {
   return JSON.stringify(stints.map((one) => [one.fromMs, one.planId ?? null, ...numberIn(one)]));
 }
 
-/** Undefined where the text is not of this form: then nothing is known of the time before. */
 export function stintsFrom(text: unknown): readonly PlanStint[] | undefined {
+  const stints = historyFrom(text, (planId, since) => stint(typeof planId === "string" ? planId : undefined, since));
+  return stints?.length === 0 ? undefined : stints;
+}
+
+/** The stored text of a history; undefined where it is not of this form: then nothing is known of the time before. */
+export function historyFrom<Entry>(
+  text: unknown,
+  read: (said: unknown, since: Since) => Entry,
+): readonly Entry[] | undefined {
   try {
     const found: unknown = JSON.parse(String(text));
-    if (!Array.isArray(found) || found.length === 0) return undefined;
-    return found.map(([fromMs, planId, number]) =>
-      stint(typeof planId === "string" ? planId : undefined, sinceFrom(fromMs, number)),
-    );
+    return Array.isArray(found)
+      ? found.map(([fromMs, said, number]) => read(said, sinceFrom(fromMs, number)))
+      : undefined;
   } catch {
     return undefined;
   }
 }
 
+/**
+ * The stored text of a history without the numbers of its changes, for a store that numbers them anew: there they go by their
+ * instants, and come before every change that is made there.
+ */
+export function textByInstants(text: string): string {
+  const found: unknown = JSON.parse(text);
+  if (!Array.isArray(found)) throw new RangeError("A history is a list of versions.");
+  return JSON.stringify(found.map(([fromMs, said, number]) => [fromMs, said, ...(number === END ? [END] : [])]));
+}
+
 const ALWAYS: Since = { fromMs: 0 };
 
 function stint(planId: string | undefined, since: Since): PlanStint {
-  return { ...since, ...(planId === undefined ? {} : { planId }) };
+  return { ...since, ...given({ planId }) };
 }

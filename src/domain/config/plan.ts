@@ -1,7 +1,8 @@
-import { NotFoundError, ValidationError } from "../names/errors.ts";
-import { hintFor, KnownNames } from "../names/known-names.ts";
-import { checkPlanId, shown } from "../names/names.ts";
-import { checkDisplayName, checkMetadata } from "./entity.ts";
+import { NotFoundError } from "../names/errors.ts";
+import { given } from "../names/given.ts";
+import { KnownNames } from "../names/known-names.ts";
+import { checkPlanId } from "../names/names.ts";
+import { checkDisplayName, checkMetadata, checkPatchNames } from "./entity.ts";
 
 /** A named set of limits that entities refer to. A change of the plan is one write, however many entities refer to it. */
 export interface Plan {
@@ -55,39 +56,23 @@ export function planMissing(id: string): NotFoundError {
   return new NotFoundError("plan_not_found", (ways) => `There is no plan ${id}; create it with ${ways.createPlan}.`);
 }
 
-export function newPlan(given: NewPlan, nowMs: number): Plan {
-  const id = checkPlanId(given?.id);
-  NEW_PLAN.check(given, "The plan to be created");
-  return {
-    id,
-    name: given.name === undefined ? id : checkDisplayName(id, given.name),
-    metadata: given.metadata === undefined ? {} : checkMetadata(id, given.metadata),
-    version: 1,
-    createdAtMs: nowMs,
-    updatedAtMs: nowMs,
-  };
+export function newPlan(plan: NewPlan, nowMs: number): Plan {
+  const id = checkPlanId(plan?.id);
+  NEW_PLAN.check(plan, "The plan to be created");
+  const { name = id, metadata = {} } = planPatch(id, plan);
+  return { id, name, metadata, version: 1, createdAtMs: nowMs, updatedAtMs: nowMs };
 }
 
 export function checkPlanPatch(id: string, patch: PlanPatch): PlanPatch {
-  if (typeof patch !== "object" || patch === null || Array.isArray(patch)) {
-    throw new ValidationError(
-      "patch_invalid",
-      `The change to the plan ${id} is ${shown(patch)}; give an object such as { name }.`,
-    );
-  }
-  const known = ["name", "metadata"];
-  const unknown = Object.keys(patch).find((key) => !known.includes(key));
-  if (unknown !== undefined) {
-    throw new ValidationError(
-      "patch_invalid",
-      `"${unknown}" of the plan ${id} cannot be changed; ${hintFor(unknown, known)}.`,
-    );
-  }
-  const { name, metadata } = patch;
-  return {
-    ...(name === undefined ? {} : { name: checkDisplayName(id, name) }),
-    ...(metadata === undefined ? {} : { metadata: checkMetadata(id, metadata) }),
-  };
+  checkPatchNames(`the plan ${id}`, patch, ["name", "metadata"]);
+  return planPatch(id, patch);
+}
+
+function planPatch(id: string, { name, metadata }: PlanPatch): PlanPatch {
+  return given({
+    name: name === undefined ? undefined : checkDisplayName(id, name),
+    metadata: metadata === undefined ? undefined : checkMetadata(id, metadata),
+  });
 }
 
 /** The plan as a change leaves it, or why the change cannot be made. */

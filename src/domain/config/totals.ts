@@ -2,12 +2,13 @@ import type { LevelConfig } from "./config.ts";
 
 export { TOTAL_RESOURCE } from "../bucket/bucket-key.ts";
 
-/** What the levels say of the totals of an entity, as limits on the resource `"*"`. */
+/** The totals of an entity as limits on the resource `"*"`. */
 export function asTotals(config: LevelConfig): LevelConfig {
   const {
     sources: _,
     forEveryone: __,
     changes: ___,
+    next,
     totalsSources,
     totalsForEveryone,
     totalsChanges,
@@ -20,6 +21,7 @@ export function asTotals(config: LevelConfig): LevelConfig {
     ...(totalsSources === undefined ? {} : { sources: totalsSources }),
     ...(totalsForEveryone === undefined ? {} : { forEveryone: totalsForEveryone }),
     ...(totalsChanges === undefined ? {} : { changes: totalsChanges }),
+    ...(next === undefined ? {} : { next: { atMs: next.atMs, level: asTotals(next.level) } }),
     totals: NONE,
     totalsSource: "none",
   };

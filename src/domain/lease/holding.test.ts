@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import { byPeriod, joinedTicket, type PeriodPin, PLAIN_TICKET, type Ticket } from "../bucket/give-back.ts";
 import type { Amount } from "../charge/amounts.ts";
 import { type Holding, returnsOf, without, withTaken } from "./holding.ts";

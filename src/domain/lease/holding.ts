@@ -7,22 +7,20 @@ import {
   pinOf,
   type SlotPin,
   type Ticket,
+  ticketWith,
   together,
 } from "../bucket/give-back.ts";
-import type { Amount } from "../charge/amounts.ts";
+import { type Amount, milliOf } from "../charge/amounts.ts";
 
 /**
- * What a lease holds on one bucket with one ticket, and how much of it is still held. A lease has few of these on a bucket,
- * however often it takes more: what says the same is one holding.
+ * The amounts that a lease still holds on one bucket with one ticket. A lease has few holdings on a bucket, however often it takes more:
+ * tickets that say the same are one holding.
  */
 export interface Holding {
   readonly ticket: Ticket;
   /** Each limit once. */
   readonly held: readonly Amount[];
 }
-
-/** Some of what a lease holds, with the ticket that gives it back. */
-type Return = Holding;
 
 /**
  * The holdings of a bucket with what was taken further. An amount joins the holding that has the same period of its limit, or
@@ -50,15 +48,11 @@ function withAmount(holdings: readonly Holding[], amount: Amount, pin: PeriodPin
   const { limit } = amount;
   let place = holdings.findIndex((one) => isHeld(one, limit) && isSamePin(pinOf(one.ticket, limit), pin));
   if (place < 0) place = holdings.findIndex((one) => !isHeld(one, limit));
-  if (place < 0) return [...holdings, holdingOf(PLAIN_TICKET, amount, pin)];
+  if (place < 0) return [...holdings, holdingWith({ ticket: PLAIN_TICKET, held: [] }, amount, pin)];
   return holdings.map((one, i) => (i === place ? holdingWith(one, amount, pin) : one));
 }
 
-function holdingOf(ticket: Ticket, amount: Amount, pin: PeriodPin | undefined): Holding {
-  return holdingWith({ ticket, held: [] }, amount, pin);
-}
-
-/** The holding with an amount more, whose period replaces the one of which nothing is held any more. */
+/** The holding with an amount more, whose period replaces one of which nothing is held any more. */
 function holdingWith({ ticket, held }: Holding, { limit, milli }: Amount, pin: PeriodPin | undefined): Holding {
   const before = held.find((one) => one.limit === limit);
   const after = { limit, milli: (before?.milli ?? 0) + milli };
@@ -68,7 +62,7 @@ function holdingWith({ ticket, held }: Holding, { limit, milli }: Amount, pin: P
   const isSame =
     !isSlotPin(own) && pins.length === ticket.pins.length && pins.every((one, i) => isSamePin(one, ticket.pins[i]));
   return {
-    ticket: isSame ? ticket : pins.length === 0 ? PLAIN_TICKET : { ...PLAIN_TICKET, pins },
+    ticket: isSame ? ticket : ticketWith(pins),
     held: before === undefined ? [...held, after] : held.map((one) => (one === before ? after : one)),
   };
 }
@@ -80,7 +74,7 @@ function withEndedJoined(holdings: readonly Holding[], pin: PeriodPin | undefine
   const ended = holdings.filter((one) => isHeld(one, limit) && isOverBy(pinOf(one.ticket, limit), pin));
   const [first, ...rest] = ended;
   if (first === undefined || rest.length === 0) return holdings;
-  const milli = rest.reduce((sum, { held }) => sum + (held.find((one) => one.limit === limit)?.milli ?? 0), 0);
+  const milli = rest.reduce((sum, { held }) => sum + milliOf(held, limit), 0);
   const joined = holdingWith(first, { limit, milli }, pinOf(first.ticket, limit));
   return holdings
     .map((one) => (one === first ? joined : rest.includes(one) ? withoutLimit(one, limit) : one))
@@ -88,17 +82,14 @@ function withEndedJoined(holdings: readonly Holding[], pin: PeriodPin | undefine
 }
 
 function withoutLimit({ ticket, held }: Holding, limit: string): Holding {
-  const pins = ticket.pins.filter((one) => one.limit !== limit);
-  return {
-    ticket: pins.length === 0 ? PLAIN_TICKET : { ...PLAIN_TICKET, pins },
-    held: held.filter((one) => one.limit !== limit),
-  };
+  const isOther = (one: { readonly limit: string }) => one.limit !== limit;
+  return { ticket: ticketWith(ticket.pins.filter(isOther)), held: held.filter(isOther) };
 }
 
 /** Whether the store has moved on from a period, as a later one shows. */
 function isOverBy(before: PeriodPin | undefined, later: PeriodPin): boolean {
   if (before === undefined) return false;
-  // Of slots nothing is proven: a later slice was opened while the earlier one goes on.
+  // A later slice of slots proves nothing: it was opened while the earlier one goes on.
   if (isSlotPin(before) || isSlotPin(later)) return false;
   if (before.windowStartMs !== undefined && later.windowStartMs !== undefined) {
     return before.windowStartMs < later.windowStartMs;
@@ -118,7 +109,7 @@ function byName(a: PeriodPin, b: PeriodPin): number {
   return a.limit < b.limit ? -1 : 1;
 }
 
-/** The holdings after slots were renewed: so much of one slice is in another now. */
+/** The holdings after so much of one slice was renewed into another. */
 export function withRenewed(
   holdings: readonly Holding[],
   { from, to, milli }: { readonly from: SlotPin; readonly to: SlotPin; readonly milli: number },
@@ -126,22 +117,22 @@ export function withRenewed(
   const { limit } = from;
   const place = holdings.findIndex((one) => isHeld(one, limit) && isSamePin(pinOf(one.ticket, limit), from));
   const own = holdings[place];
-  // It was given back meanwhile.
+  // The hold was given back meanwhile.
   if (own === undefined) return holdings;
-  const heldMilli = own.held.find((one) => one.limit === limit)?.milli ?? 0;
+  const heldMilli = milliOf(own.held, limit);
   const part = Math.min(milli, heldMilli);
   const held = own.held.map((one) => (one.limit === limit ? { limit, milli: heldMilli - part } : one));
   const rest = holdings.map((one, i) => (i === place ? { ...own, held } : one));
   return withAmount(rest, { limit, milli: part }, to);
 }
 
-/** What is given back of each holding, at most what is held: the latest first, into the period it was taken in last. */
-export function returnsOf(holdings: readonly Holding[], amounts: readonly Amount[]): readonly Return[] {
+/** Splits what is given back among the holdings, at most what they hold: the latest first, into the period it was taken in last. */
+export function returnsOf(holdings: readonly Holding[], amounts: readonly Amount[]): readonly Holding[] {
   const parts = holdings.map((): Amount[] => []);
   for (const { limit, milli } of amounts) {
     let due = milli;
     for (let i = holdings.length - 1; i >= 0 && due > 0; i--) {
-      const part = Math.min(due, holdings[i]?.held.find((one) => one.limit === limit)?.milli ?? 0);
+      const part = Math.min(due, milliOf(holdings[i]?.held ?? [], limit));
       if (part <= 0) continue;
       parts[i]?.push({ limit, milli: part });
       due -= part;
@@ -151,16 +142,9 @@ export function returnsOf(holdings: readonly Holding[], amounts: readonly Amount
 }
 
 /** The holdings without what is given back: one entry for each of them, in their order. */
-export function without(holdings: readonly Holding[], returns: readonly Return[]): readonly Holding[] {
+export function without(holdings: readonly Holding[], returns: readonly Holding[]): readonly Holding[] {
   return holdings.map(({ ticket, held }, i) => {
-    const given = returns[i]?.held ?? [];
-    if (given.length === 0) return { ticket, held };
-    return {
-      ticket,
-      held: held.map(({ limit, milli }) => ({
-        limit,
-        milli: milli - (given.find((one) => one.limit === limit)?.milli ?? 0),
-      })),
-    };
+    const returned = returns[i]?.held ?? [];
+    return { ticket, held: held.map(({ limit, milli }) => ({ limit, milli: milli - milliOf(returned, limit) })) };
   });
 }

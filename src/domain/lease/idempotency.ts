@@ -1,7 +1,7 @@
+import type { Amount } from "../charge/amounts.ts";
 import { ConflictError, ValidationError } from "../names/errors.ts";
 import { shown } from "../names/names.ts";
 
-/** Another request with the same key is under way. */
 export function keyInProgress(key: string): ConflictError {
   return new ConflictError(
     "idempotency_in_progress",
@@ -9,7 +9,6 @@ export function keyInProgress(key: string): ConflictError {
   );
 }
 
-/** The key was given before, and something else was asked with it. */
 export function keyReused(key: string): ValidationError {
   return new ValidationError(
     "idempotency_key_reused",
@@ -17,11 +16,65 @@ export function keyReused(key: string): ValidationError {
   );
 }
 
-/** A key that is given must be one: `null` is no way to say that there is none. */
+/** Checks the key of a request, under which its answer is remembered. */
+export function checkKey(key: unknown): string {
+  if (typeof key === "string" && /^[\x20-\x7e]{1,255}$/.test(key)) return key;
+  throw new ValidationError(
+    "idempotency_key_invalid",
+    `idempotencyKey is ${shown(key)}; use 1 to 255 printable ASCII characters, such as a UUID.`,
+  );
+}
+
+/** Checks the key of an operation, which its bucket remembers: `null` is no way to say that there is none. */
 export function checkIdempotencyKey(value: unknown): string {
   if (typeof value === "string" && /^[A-Za-z0-9._:-]{1,64}$/.test(value)) return value;
   throw new ValidationError(
     "idempotency_key_invalid",
     `idempotencyKey is ${shown(value)}; use 1 to 64 letters, digits and . _ : -`,
   );
+}
+
+/** A text by which two requests can be told apart: the same for the same values, in whatever order their names stand. */
+export function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  const entries = Object.entries(value)
+    .filter(([, each]) => each !== undefined)
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${entries.map(([name, each]) => `${JSON.stringify(name)}:${canonical(each)}`).join(",")}}`;
+}
+
+/** The record of an operation. */
+export interface Operated {
+  /** The text of the request. Absent: nobody compares it. */
+  readonly asks?: string | undefined;
+  /** The gain of each limit. */
+  readonly amounts: readonly Amount[];
+}
+
+export function operatedText({ asks, amounts }: Operated): string {
+  return JSON.stringify(asks === undefined ? amounts : { asks, amounts });
+}
+
+export function operated(amounts: readonly Amount[], asks: string | undefined): Operated {
+  return asks === undefined ? { amounts } : { asks, amounts };
+}
+
+/** Reads the text of a record; undefined where it is none. */
+export function operatedOfText(text: unknown): Operated | undefined {
+  if (typeof text !== "string") return undefined;
+  try {
+    const found: unknown = JSON.parse(text);
+    const { asks, amounts } = (Array.isArray(found) ? { amounts: found } : found) as Partial<Operated>;
+    const isText = asks === undefined || typeof asks === "string";
+    return isText && Array.isArray(amounts) && amounts.every(isAmount) ? operated(amounts, asks) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isAmount(value: unknown): value is Amount {
+  if (typeof value !== "object" || value === null) return false;
+  const { limit, milli } = value as Partial<Amount>;
+  return typeof limit === "string" && Number.isSafeInteger(milli);
 }

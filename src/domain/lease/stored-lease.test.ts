@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import { PLAIN_TICKET, type Ticket } from "../bucket/give-back.ts";
 import { VersionError } from "../names/errors.ts";
 import type { LeaseRecord } from "./lease-record.ts";

@@ -1,10 +1,10 @@
 import { PLAIN_TICKET } from "../bucket/give-back.ts";
 import type { Amount } from "../charge/amounts.ts";
+import type { CallerAmount } from "../charge/caller-usage.ts";
 import type { Limit } from "../limits/limit.ts";
 import type { SetOrigin } from "../limits/limit-set.ts";
-import { StoredForm } from "../limits/stored-form.ts";
 import type { LeaseHolding, LeaseLevel, LeaseRecord, LeaseResourceRecord, SeenLimit } from "./lease-record.ts";
-import { storedTicket, ticketFrom } from "./stored-ticket.ts";
+import { StoredForm, storedTicket, ticketFrom } from "./stored-ticket.ts";
 
 const VERSION = 1;
 const STATUSES = ["open", "settled", "rolledBack", "expired"] as const;
@@ -26,13 +26,16 @@ export function leaseText(record: LeaseRecord): string {
     levels.map((level) => levelRow(level, setOf(level.limits))),
     overdrawn,
   ]);
+  const beside = record.resources.some((one) => one.beside !== undefined)
+    ? record.resources.map((one) => (one.beside ?? []).map(besideRow))
+    : undefined;
   const holdingRow = ({ at, ticket, held }: LeaseHolding) => {
     const limits = record.resources[at[0]]?.levels[at[1]]?.limits ?? [];
     return [...at, [storedTicket(ticket)], amountsRow(limits, held)];
   };
   const { version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry, closing } = record;
-  // What most leases do not have: each is left out where nothing comes after it.
-  const rare = [record.owed?.map(holdingRow), record.leavePercent, record.renewingUntilMs];
+  // Most leases have none of these: each is left out where nothing comes after it.
+  const rare = [record.owed?.map(holdingRow), record.leavePercent, record.renewingUntilMs, beside];
   return JSON.stringify([
     ...[VERSION, version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry],
     closing === undefined ? null : [closing.atMs, closing.by],
@@ -50,13 +53,17 @@ export function leaseFrom(leaseId: string, text: string): LeaseRecord {
   const form = new StoredForm(`The stored lease ${leaseId}`);
   const fields = form.list(form.parse(text));
   if (fields[0] !== VERSION) form.fail(`has the form ${String(fields[0])}`);
-  // The last three are there only while something is owed, where something must be left, or while slots are renewed.
-  const length = Math.max(14, Math.min(17, fields.length));
+  // The last ones are there only while something is owed, where something must be left, while slots are renewed, or where something is
+  // counted beside the buckets.
+  const length = Math.max(14, Math.min(18, fields.length));
   const [, version, writer, status, entityId, openedAtMs, expiresAtMs, onExpiry, ...rest] = form.list(fields, length);
   const [closing, requestId, idempotencyKey, sets, resources, holdings, ...rare] = rest;
-  const [owed = null, leavePercent = null, renewingUntilMs = null] = rare;
+  const [owed = null, leavePercent = null, renewingUntilMs = null, beside = null] = rare;
   const limitSets = form.list(sets).map((set) => form.list(set).map((row) => limitFrom(form, row)));
-  const read = form.list(resources).map((each) => resourceFrom(form, each, limitSets));
+  const besides = beside === null ? [] : form.list(beside);
+  const read = form
+    .list(resources)
+    .map((each, i) => ({ ...resourceFrom(form, each, limitSets), ...besideFrom(form, besides[i]) }));
   return {
     leaseId,
     version: form.natural(version),
@@ -144,6 +151,19 @@ function resourceFrom(form: StoredForm, row: unknown, sets: readonly (readonly L
   };
 }
 
+function besideRow({ measure, name, isAlone, milli }: CallerAmount): readonly unknown[] {
+  return [measure, name, isAlone ? 1 : 0, milli];
+}
+
+function besideFrom(form: StoredForm, rows: unknown): Pick<LeaseResourceRecord, "beside"> {
+  if (rows === undefined) return {};
+  const amounts = form.list(rows).map((row): CallerAmount => {
+    const [measure, name, isAlone, milli] = form.list(row, 4);
+    return { measure: form.text(measure), name: form.text(name), isAlone: isAlone === 1, milli: form.natural(milli) };
+  });
+  return amounts.length === 0 ? {} : { beside: amounts };
+}
+
 function holdingFrom(form: StoredForm, row: unknown, resources: readonly LeaseResourceRecord[]): LeaseHolding {
   const [resource, level, ticket, amounts] = form.list(row, 4);
   const at = [form.natural(resource), form.natural(level)] as const;
@@ -178,4 +198,44 @@ function placeOf(limits: readonly Limit[], name: string): number {
 
 function nameAt(form: StoredForm, limits: readonly Limit[], place: unknown): string {
   return limits[form.natural(place)]?.name ?? form.fail("names a limit that it does not have");
+}
+
+const DRAFT_VERSION = 1;
+
+/** A lease that is about to be taken. */
+export interface StoredDraft {
+  /** The record as it will be, but for what the take answers: nothing is seen, and every ticket is the plain one. */
+  readonly record: LeaseRecord;
+  /** The ms for which slots were asked for; the lease may end earlier. 0: it is charged at once, and there is no lease. */
+  readonly holdMs: number;
+  readonly namespace: string;
+  /** The key that its answer is remembered by, with the mark of whoever works under it. */
+  readonly key: { readonly key: string; readonly mark: string } | undefined;
+}
+
+/** A draft as text. The id of its lease stands beside it. */
+export function draftText({ record, holdMs, namespace, key }: StoredDraft): string {
+  return JSON.stringify([
+    DRAFT_VERSION,
+    leaseText(record),
+    holdMs,
+    namespace,
+    key === undefined ? null : [key.key, key.mark],
+  ]);
+}
+
+/** The draft that was written down, exactly. */
+export function draftFrom(leaseId: string, text: string): StoredDraft {
+  const form = new StoredForm(`The draft of the lease ${leaseId}`);
+  const [version, record, holdMs, namespace, key] = form.list(form.parse(text), 5);
+  if (version !== DRAFT_VERSION) form.fail(`has the form ${String(version)}`);
+  return {
+    record: leaseFrom(leaseId, form.text(record)),
+    holdMs: form.natural(holdMs),
+    namespace: form.text(namespace),
+    key: form.orNone(key, (value) => {
+      const [name, mark] = form.list(value, 2);
+      return { key: form.text(name), mark: form.text(mark) };
+    }),
+  };
 }

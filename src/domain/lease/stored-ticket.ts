@@ -6,9 +6,69 @@ import {
   PLAIN_TICKET,
   type SlotPin,
   type Ticket,
+  ticketWith,
 } from "../bucket/give-back.ts";
 import type { Reset } from "../limits/schedule.ts";
-import { StoredForm } from "../limits/stored-form.ts";
+import { VersionError } from "../names/errors.ts";
+import { given } from "../names/given.ts";
+
+/**
+ * Reads what was written down in a compact form: throws where something else stands than what belongs there, so that damage, or
+ * what a newer version has written, is never taken for a value.
+ */
+export class StoredForm {
+  readonly #what: string;
+
+  constructor(what: string) {
+    this.#what = what;
+  }
+
+  parse(text: string): unknown {
+    try {
+      return JSON.parse(text);
+    } catch {
+      return this.fail("is not JSON");
+    }
+  }
+
+  /** `length`: exactly so many. */
+  list(value: unknown, length?: number): readonly unknown[] {
+    if (Array.isArray(value) && (length === undefined || value.length === length)) return value;
+    return this.fail(length === undefined ? "lacks a list" : `lacks a list of ${length}`);
+  }
+
+  text(value: unknown): string {
+    return typeof value === "string" ? value : this.fail("lacks a string");
+  }
+
+  integer(value: unknown): number {
+    // -0 is never written; reject it.
+    const isWhole = Number.isSafeInteger(value) && !Object.is(value, -0);
+    return isWhole ? (value as number) : this.fail("lacks a whole number");
+  }
+
+  natural(value: unknown): number {
+    const integer = this.integer(value);
+    return integer >= 0 ? integer : this.fail("has a negative number");
+  }
+
+  /** Null stands for what there is none of. */
+  orNone<Value>(value: unknown, read: (value: unknown) => Value): Value | undefined {
+    return value === null ? undefined : read(value);
+  }
+
+  oneOf<Value extends string>(value: unknown, all: readonly Value[]): Value {
+    const found = all.find((one) => one === value);
+    return found ?? this.fail(`lacks one of ${all.join(", ")}`);
+  }
+
+  fail(why: string): never {
+    throw new VersionError(
+      "stored_form_unknown",
+      `${this.#what} ${why}: it was written by a newer version of zae-limiter, or is damaged. Upgrade zae-limiter.`,
+    );
+  }
+}
 
 /** A ticket as it is stored: 0 for the plain one, else its pins, and what undoes the request where there is any. */
 type StoredTicket =
@@ -71,20 +131,16 @@ export function ticketFrom(stored: unknown): Ticket {
   const [first] = fields;
   const kind = Array.isArray(first) ? typeof first[0] : "none";
   // Leases that were stored before tickets had no place: a list of pins, or one of shards.
-  if (kind === "string") return withPins(fields.map(pinFrom));
+  if (kind === "string") return ticketWith(fields.map(pinFrom));
   if (kind === "number") return joinedTicket(fields.map(shareOfShard));
   const rest = fields.length === 1 ? [first, [], []] : fields;
   const [pins, overdrawn, opened, shadowed] = rest.length === 4 ? rest : [...FORM.list(rest, 3), []];
   return {
-    ...withPins(FORM.list(pins).map(pinFrom)),
+    ...ticketWith(FORM.list(pins).map(pinFrom)),
     overdrawn: namesIn(overdrawn),
     opened: namesIn(opened),
     shadowed: namesIn(shadowed),
   };
-}
-
-function withPins(pins: readonly PeriodPin[]): Ticket {
-  return { ...PLAIN_TICKET, pins };
 }
 
 function namesIn(stored: unknown): readonly string[] {
@@ -102,7 +158,7 @@ function pinFrom(stored: unknown): PeriodPin {
     untilMs: FORM.orNone(untilMs, (value) => FORM.integer(value)) ?? Number.POSITIVE_INFINITY,
     windowStartMs: FORM.orNone(windowStartMs, (value) => FORM.integer(value)),
     resets: FORM.integer(resets),
-    ...(fields.length === 6 ? { milli: FORM.natural(milli) } : {}),
+    ...given({ milli: milli === undefined ? undefined : FORM.natural(milli) }),
   };
 }
 
@@ -114,14 +170,13 @@ function slotPinFrom(fields: readonly unknown[]): SlotPin {
     endMs: FORM.integer(endMs),
     resets: FORM.integer(resets),
     sinceMs: FORM.integer(sinceMs),
-    ...(fields.length === 6 ? { milli: FORM.natural(milli) } : {}),
+    ...given({ milli: milli === undefined ? undefined : FORM.natural(milli) }),
   };
 }
 
 function resetFrom(stored: unknown): Reset {
   const [cron, tz] = FORM.list(stored, 2);
-  const zone = FORM.orNone(tz, (value) => FORM.text(value));
-  return { cron: FORM.text(cron), ...(zone === undefined ? {} : { tz: zone }) };
+  return { cron: FORM.text(cron), ...given({ tz: FORM.orNone(tz, (value) => FORM.text(value)) }) };
 }
 
 /** `[shard, shards, pins, what it gave, overdrawn]`, as tickets of DynamoDB once were. */
@@ -132,5 +187,5 @@ function shareOfShard(stored: unknown): PeriodShare {
     limit: FORM.text(flat[2 * i]),
     milli: FORM.natural(flat[2 * i + 1]),
   }));
-  return { ticket: pins === 0 ? PLAIN_TICKET : withPins(FORM.list(pins).map(pinFrom)), amounts };
+  return { ticket: pins === 0 ? PLAIN_TICKET : ticketWith(FORM.list(pins).map(pinFrom)), amounts };
 }

@@ -4,7 +4,7 @@ import type { Limit } from "./limit.ts";
 type Field = "holdMs" | "shadow" | "notifyAt";
 
 /**
- * What a limit may say that rates cannot. A release that does not know such a field takes the limit for a plain one, so it is kept away
+ * Fields that say more than rates can. A release that does not know such a field takes the limit for a plain one, so it is kept away
  * from where such limits are stored; and the Python original, which ignores them all, from tables that it writes too.
  */
 const FIELDS: readonly {
@@ -43,16 +43,21 @@ export function isBeyondRates(limit: Limit): boolean {
   return false;
 }
 
-/** Throws for a limit that the Python zae-limiter, which writes to the table too, would go by differently. */
-export function refuseBeyondRatesShared(limits: readonly Limit[]): void {
+/** Throws for a limit that the Python zae-limiter, which writes to the table too, would go by differently. It charges by the name of a limit. */
+export function refuseLimitsShared(limits: readonly Limit[]): void {
+  const refused = limits.find(({ counts }) => counts !== undefined);
+  if (refused !== undefined) {
+    const why = `counts ${refused.counts}; on a table shared with the Python zae-limiter, Python clients would not charge it`;
+    throw refusedShared("shared_table", refused, why, `Name the limit ${refused.counts}`);
+  }
   for (const limit of limits) {
     for (const { field, code, what, why, instead } of FIELDS) {
       if (limit[field] === undefined) continue;
-      throw new ValidationError(
-        code,
-        `Limit "${limit.name}" ${what}; on a table shared with the Python zae-limiter, ${why}. ` +
-          `${instead}, or open the table without sharedTable.`,
-      );
+      throw refusedShared(code, limit, `${what}; on a table shared with the Python zae-limiter, ${why}`, instead);
     }
   }
+}
+
+function refusedShared(code: string, { name }: Limit, why: string, instead: string): ValidationError {
+  return new ValidationError(code, `Limit "${name}" ${why}. ${instead}, or open the table without sharedTable.`);
 }

@@ -2,13 +2,13 @@
 
 /** The units, the longest first; below, what texts call them, by the same places. Lists of their own, so that a bundle has only those that it shows. */
 const UNITS_MS: readonly number[] = [86_400_000, 3_600_000, 60_000, 1_000];
-/** In sentences: `14 days`. */
+/** The units in sentences: `14 days`. */
 const WORDS = ["day", "hour", "minute", "second"];
-/** In tables and on the page: `5 min`. */
+/** The units in tables and on the page: `5 min`. */
 const BRIEFS = ["d", "h", "min", "s"];
-/** In the period of a limit: `100/min`. */
+/** The units in the period of a limit: `100/min`. */
 const PERIOD_NAMES = ["day", "hour", "min", "sec"];
-/** In one word: `5m`. */
+/** The units in one word: `5m`. */
 const LETTERS = ["d", "h", "m", "s"];
 
 export const PERIODS: Readonly<Record<string, number>> = {
@@ -20,7 +20,7 @@ export const PERIODS: Readonly<Record<string, number>> = {
 
 export const DURATIONS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Of `min`, `5min`, `30s`; undefined where it is none. */
+/** The ms of a period such as `min`, `5min`, `30s`; undefined where it is none. */
 export function periodMs(text: string): number | undefined {
   return counted(text, PERIODS, "1");
 }
@@ -30,7 +30,7 @@ export function durationMs(text: string): number | undefined {
   return counted(text, DURATIONS, "");
 }
 
-/** The largest unit that says it in whole numbers. */
+/** A period in the largest unit that says it in whole numbers. */
 export function periodText(ms: number): string {
   return written(ms, PERIOD_NAMES).replace(/^1(?=\D)/, "");
 }
@@ -39,7 +39,7 @@ export function durationText(ms: number): string {
   return written(ms, LETTERS);
 }
 
-/** How often: `a minute`, `every 5m`. */
+/** A period in words: `a minute`, `every 5m`. */
 export function everyText(ms: number): string {
   const word = WORDS[UNITS_MS.indexOf(ms)];
   if (word === undefined) return `every ${durationText(ms)}`;
@@ -63,7 +63,7 @@ export function briefDuration(ms: number, shown: (count: number) => string): str
   return parts.map(([count, at]) => `${shown(count)} ${BRIEFS[at]}`).join(" ") || "0 s";
 }
 
-/** For tables: `12 s`, `3 min`, `2.5 h`; `never`. Rounded up: whoever comes then is let in. */
+/** A wait in tables: `12 s`, `3 min`, `2.5 h`; `never`. Rounded up, so that a request after it is granted. */
 export function waitText(ms: number): string {
   if (ms === Number.POSITIVE_INFINITY) return "never";
   if (ms < 1_000) return `${ms} ms`;
@@ -94,4 +94,39 @@ function counted(text: string, units: Readonly<Record<string, number>>, without:
 function written(ms: number, names: readonly string[]): string {
   const at = UNITS_MS.findIndex((unitMs) => ms % unitMs === 0);
   return at < 0 ? `${ms}ms` : `${ms / (UNITS_MS[at] as number)}${names[at]}`;
+}
+
+export const FACTORS: Readonly<Record<string, number>> = { k: 1_000, M: 1_000_000, G: 1_000_000_000 };
+
+/** Whole tokens as people write them: digits, `_` between them, then at most one of k, M and G. Undefined: it is none. */
+export function amountOfText(text: string): number | undefined {
+  const match = /^(\d+(?:_\d+)*)([kMG]?)$/.exec(text);
+  if (match === null) return undefined;
+  return Number((match[1] as string).replaceAll("_", "")) * (FACTORS[match[2] as string] ?? 1);
+}
+
+/** An amount with k or M where that is shorter to read. */
+export function amountText(amount: number): string {
+  if (amount >= 1_000_000 && amount % 1_000_000 === 0) return `${amount / 1_000_000}M`;
+  return amount >= 10_000 && amount % 1_000 === 0 ? `${amount / 1_000}k` : String(amount);
+}
+
+/** Decimals of a dollar that are whole micro-dollars. */
+export const DECIMALS = 6;
+
+/** Whether a limit of this name counts micro-dollars: one that is called `usd`, or ends in `_usd`. */
+export function isMoney(limit: string): boolean {
+  return limit === "usd" || limit.endsWith("_usd");
+}
+
+/** An amount of a limit as people read it: dollars where its name says so, else what `plainly` makes of the tokens. */
+export function amountShown(limit: string, tokens: number, plainly: (tokens: number) => string): string {
+  return isMoney(limit) && Number.isSafeInteger(tokens) ? dollarsText(tokens) : plainly(tokens);
+}
+
+/** Whole micro-dollars as dollars, with two decimals or as many as it needs. */
+export function dollarsText(micro: number): string {
+  const digits = String(Math.abs(micro)).padStart(DECIMALS + 1, "0");
+  const decimals = digits.slice(-DECIMALS).replace(/0{1,4}$/, "");
+  return `${micro < 0 ? "-" : ""}$${digits.slice(0, -DECIMALS)}.${decimals}`;
 }

@@ -1,11 +1,10 @@
-import type { CronCheck } from "./calendar.ts";
-import type { ScheduleEntry } from "./schedule.ts";
+import type { CronCheck, ScheduleEntry } from "./schedule.ts";
 import type { Decoded } from "./schedule-grammar.ts";
 
-// What the tables say of one field of a limit (`limit-fields.ts`, `kinds/table.ts`). Each part stands in a table of its own: a program that only makes
-// limits bundles the checks and nothing else.
+// The columns of the tables of fields (`limit-checks.ts`, `limit-stored.ts`, `limit-text.ts`, `limit-json.ts`, `kinds/table.ts`). Each stands in
+// a table of its own: a program that only makes limits bundles the checks and nothing else.
 
-/** What any limit may say besides its name and its numbers. */
+/** Fields that any limit may have besides its name and its numbers. */
 export interface CommonFields<Measure extends string = string> {
   /** The measure that it counts. Absent: the measure of its own name. */
   readonly counts?: Measure;
@@ -19,7 +18,7 @@ export interface CommonFields<Measure extends string = string> {
   readonly notifyAt?: readonly number[];
 }
 
-/** What is known of a limit when a field that any limit may have is checked. */
+/** A limit as far as it is known when a field that any limit may have is checked. */
 export interface CheckedLimit {
   readonly name: string;
   readonly capacity: number;
@@ -42,17 +41,17 @@ export interface FieldStored<Fields, Attribute extends string> {
   readonly field: keyof Fields & string;
   /** The last part of the attribute's name on the item of a bucket: `b_<limit>_na`. */
   readonly attribute: Attribute;
-  /** The same in configuration, where it is another. */
+  /** The name of the attribute in configuration, where it is another. */
   readonly configured?: string;
   /** A flag is there or not, whatever its value. */
   readonly type: "string" | "number" | "flag";
   /** The attribute that holds it for all limits of an item that say nothing of their own. */
   readonly common?: string;
-  /** What stands there; undefined where the limit has not this field. */
+  /** The value that is stored; undefined where the limit has not this field. */
   encoded(fields: Fields): StoredValue | undefined;
-  /** The field, of what stands there. */
+  /** The field that a stored value says. */
   decoded(stored: StoredValue, of: { readonly zone: string; readonly attribute: string }): Decoded<Fields>;
-  /** What should stand on an item that cannot be read. Default: a schedule. */
+  /** The value that belongs on an item that cannot be read. Default: a schedule. */
   readonly wants?: string;
   /** Why the field of an item cannot be worked with. */
   problem?(fields: Fields, calendar: CronCheck): string | undefined;
@@ -84,15 +83,66 @@ export interface JsonSchema {
   readonly items?: JsonSchema;
   readonly maxItems?: number;
   readonly anyOf?: readonly JsonSchema[];
-  /** Of an object: no other properties may be there. */
+  /** The properties of an object: no others may be there. */
   readonly properties?: Readonly<Record<string, JsonSchema>>;
   readonly required?: readonly string[];
 }
 
 /** A field as documents have it. */
 export interface FieldJson {
-  /** As the service takes it and answers it, under its own name. */
+  /** The field in the service, under its own name. */
   readonly service: JsonSchema;
   /** Its key in a manifest, and its schema there. Times are seconds in a manifest, and ms in a limit. */
   readonly manifest: { readonly key: string; readonly unit?: "tokens" | "seconds"; readonly schema: JsonSchema };
+}
+
+/** Options of every maker of limits. */
+export interface KindOptions<Measure extends string = string> {
+  /** The measure that it counts. Default: the limit's own name. */
+  readonly counts?: Measure;
+  /** Whether it only measures and never refuses. Default: `false`. */
+  readonly soft?: boolean;
+  /**
+   * Whether it decides like a hard limit and never refuses: usage counts what it would have refused (`wouldRefuse`), and none of that is
+   * taken. Not together with `soft`. Default: `false`.
+   */
+  readonly shadow?: boolean;
+  /** Windows with another capacity or rate. The first window that matches counts. Default: none. */
+  readonly schedule?: readonly ScheduleEntry[];
+  /**
+   * One to four rising whole percentages from 1 to 100. When so much of the capacity in force is used, a
+   * `ThresholdEvent` tells it: once a period of a quota, and of a limit that refills each time that it is reached anew.
+   * Default: none.
+   */
+  readonly notifyAt?: readonly number[];
+}
+
+/** Options of `Limit.perSecond`, `perMinute`, `perHour` and `perDay`. */
+export interface RateOptions<Measure extends string = string> extends KindOptions<Measure> {
+  /** The capacity: how much can be taken at once after a quiet time. Default: the rate. */
+  readonly burst?: number;
+  /**
+   * Whether no stretch of one period ever has more than the rate: the limit then holds `burst`, from 1 to the rate less 1 and by default half
+   * of the rate, and the rest drips in. For upstreams that count windows. Default: `false`.
+   */
+  readonly strictWindow?: boolean;
+}
+
+/** What `Limit.custom` takes. */
+export interface CustomTerms<Measure extends string = string> extends KindOptions<Measure> {
+  /** The most it holds, in whole tokens. */
+  readonly capacity: number;
+  /** Whole tokens that drip in over a period. */
+  readonly refillAmount: number;
+  /** The period, in ms: whole seconds. */
+  readonly refillPeriodMs: number;
+}
+
+/** Options of `Limit.concurrent`. */
+export interface ConcurrentOptions<Measure extends string = string> extends KindOptions<Measure> {
+  /**
+   * How long a slot is held, in ms: whole seconds from 1,000 to a day, unless it is given back or renewed before. Who dies holding
+   * one has it for at most a quarter longer. Default: 60,000.
+   */
+  readonly holdMs?: number;
 }

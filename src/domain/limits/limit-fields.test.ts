@@ -20,7 +20,7 @@ test("every field that is checked is stored, in the order of the value, and no a
 
 test("every field is described for the service and for manifests, each under a key of its own", () => {
   assert.deepEqual(Object.keys(LIMIT_JSON.properties ?? {}), ["name", ...NUMBERS, ...FIELDS]);
-  assert.deepEqual(Object.keys(FIELDS_JSON).sort(), [...NUMBERS, "burst", ...FIELDS].sort());
+  assert.deepEqual(Object.keys(FIELDS_JSON).sort(), [...NUMBERS, "burst", "strictWindow", ...FIELDS].sort());
   const keys = Object.values(FIELDS_JSON).map(({ manifest }) => manifest.key);
   assert.equal(new Set(keys).size, keys.length);
 });

@@ -21,7 +21,7 @@ export const WINDOW_JSON: Readonly<Record<string, JsonSchema>> = {
   ...{ capacity: TOKENS, refill_amount: TOKENS, refill_period_seconds: SECONDS },
 };
 
-/** The same in the service. */
+/** A window of a schedule in the service. */
 const SERVICE_WINDOW: JsonSchema = {
   type: "object",
   properties: {
@@ -36,7 +36,8 @@ const SERVICE_WINDOW: JsonSchema = {
 };
 
 /** Every field of a limit but its name, and what only manifests have, in the order of manifests. */
-export const FIELDS_JSON: Readonly<Record<LimitField, FieldJson>> & { readonly burst: Pick<FieldJson, "manifest"> } = {
+export const FIELDS_JSON: Readonly<Record<LimitField, FieldJson>> &
+  Readonly<Record<"burst" | "strictWindow", Pick<FieldJson, "manifest">>> = {
   capacity: {
     service: number("The most it holds, in whole tokens."),
     manifest: tokens("capacity", { description: "The capacity; with burst, the rate." }),
@@ -50,6 +51,12 @@ export const FIELDS_JSON: Readonly<Record<LimitField, FieldJson>> & { readonly b
     manifest: { key: "refill_period", unit: "seconds", schema: { ...SECONDS, description: "Seconds. Default: 60." } },
   },
   burst: { manifest: tokens("burst", { description: "The capacity; `capacity` is then the rate." }) },
+  strictWindow: {
+    manifest: {
+      key: "strict_window",
+      schema: flag("true: never more than capacity in any stretch of one period; burst is by default half of it."),
+    },
+  },
   counts: {
     service: { ...text("The measure that it counts. Default: the one of its own name."), maxLength: 1024 },
     manifest: {

@@ -9,7 +9,7 @@ export function isGivenBack(kind: LimitKind): boolean {
   return kind === "concurrent";
 }
 
-/** What a refused limit is to its customer. */
+/** The kind of a limit that refused, as a customer reads it. */
 export const CUSTOMER_KINDS: Readonly<Record<LimitKind, "rate" | "quota" | "session" | "concurrent">> = {
   drip: "rate",
   calendar: "quota",

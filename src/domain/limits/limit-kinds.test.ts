@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { calendar } from "../../../test/limits/calendar-kit.ts";
 import { advanceLimit, fullLimit, type LimitState } from "../bucket/limit-state.ts";
+import { marksAfterUse, opensWindow, rewound } from "./changed-limit.ts";
 import { rulesOf } from "./kinds/table.ts";
 import { type Limit, limitMakers } from "./limit.ts";
-import { marksAfterUse, opensWindow, rewound } from "./limit-kinds.ts";
 
 const NOON = Date.UTC(2026, 0, 1, 12);
 const HOUR_MS = 3_600_000;

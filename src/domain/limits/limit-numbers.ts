@@ -1,10 +1,11 @@
+import { mulDivCeil } from "../../bucket/integers.ts";
 import { ValidationError } from "../names/errors.ts";
 import { shown } from "../names/names.ts";
 
 /** The most tokens a capacity or an amount may have: a thousand times that is still an exact integer. */
 export const TOKENS_MAX = 9_000_000_000_000;
 
-/** The same in millitokens. A debt may be as deep: `DEBT_MAX_MILLI` of bucket/. */
+/** `TOKENS_MAX` in millitokens. A debt may be as deep: `DEBT_MAX_MILLI` of bucket/. */
 export const MILLI_MAX = TOKENS_MAX * 1000;
 
 /** The longest refill period: 10^9 seconds, as in the table shared with the original. */
@@ -27,7 +28,7 @@ export function wholeSecondsMs(name: string, field: string, value: unknown): num
   return value;
 }
 
-/** So many percentages of one limit can be told. */
+/** The most percentages of one limit that can be told. */
 const NOTIFY_MAX = 4;
 
 /** Whether these are percentages that a limit can tell: a few whole ones, rising. */
@@ -56,4 +57,48 @@ export function checkNotifyAt(name: string, value: unknown): readonly number[] {
 /** An error about the limit of a name that was checked. */
 export function wrongLimit(name: string, what: string): ValidationError {
   return new ValidationError("limit_invalid", `Limit "${name}": ${what}.`);
+}
+
+/** The most percent that can be left: with 100 nothing could ever be taken. */
+const LEAVE_MAX = 99;
+
+/** The floor of a request: what it must leave of a limit, in millitokens of the capacity in force. Rounded up, in favour of the others. */
+export function floorMilli(capacityMilli: number, leavePercent: number): number {
+  return mulDivCeil(capacityMilli, leavePercent, 0, 100);
+}
+
+/** The millitokens that a limit must hold for a request: the amount and the floor. Past the exact numbers no limit holds so much. */
+export function neededMilli(milli: number, capacityMilli: number, leavePercent: number): number {
+  if (leavePercent === 0) return milli;
+  return Math.min(Number.MAX_SAFE_INTEGER, milli + floorMilli(capacityMilli, leavePercent));
+}
+
+/**
+ * Several takes that are one write, first come first served: what each leaves must be above its own floor. `afterMilli`: what it
+ * and those before it take.
+ */
+export interface Floor {
+  readonly afterMilli: number;
+  readonly leavePercent: number;
+}
+
+/** The millitokens that a limit must hold so that every take leaves its floor. */
+export function neededForAll(floors: readonly Floor[], capacityMilli: number): number {
+  let most = -Number.MAX_SAFE_INTEGER;
+  for (const { afterMilli, leavePercent } of floors) {
+    most = Math.max(most, neededMilli(afterMilli, capacityMilli, leavePercent));
+  }
+  return most;
+}
+
+/** Checks `leavePercent` of a request; 0 where it has none. */
+export function checkLeave(leavePercent: unknown): number {
+  if (leavePercent === undefined) return 0;
+  if (typeof leavePercent === "number" && Number.isInteger(leavePercent)) {
+    if (leavePercent >= 0 && leavePercent <= LEAVE_MAX) return leavePercent;
+  }
+  throw new ValidationError(
+    "leave_invalid",
+    `leavePercent is ${shown(leavePercent)}; give a whole number of percent from 0 to ${LEAVE_MAX}.`,
+  );
 }

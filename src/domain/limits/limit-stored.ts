@@ -1,9 +1,9 @@
 import type { KindFields, KindStored } from "./kinds/kind.ts";
 import { STORED } from "./kinds/table.ts";
+import { isSoundCron } from "./limit-checks.ts";
 import type { CommonFields, FieldStored } from "./limit-field.ts";
 import { isNotifyAt, notifyAtOf } from "./limit-numbers.ts";
 import { TZ_DEFAULT } from "./schedule.ts";
-import { isSoundCron } from "./schedule-check.ts";
 import { decodeSchedule, encodeSchedule } from "./schedule-grammar.ts";
 
 type LimitFields = CommonFields & KindFields;

@@ -1,18 +1,41 @@
 import { ValidationError } from "../names/errors.ts";
 import { given } from "../names/given.ts";
 import { shown } from "../names/names.ts";
-import { amountOfText, amountText } from "./amount-text.ts";
-import type { CronCheck } from "./calendar.ts";
-import { periodMs, periodText } from "./durations.ts";
+import { amountOfText, amountText, durationMs, durationText, isMoney, periodMs, periodText } from "./durations.ts";
 import type { KindFields } from "./kinds/kind.ts";
 import { formOf, TEXTS } from "./kinds/table.ts";
 import { checkLimit, type Limit, zoneOf } from "./limit.ts";
 import type { CommonFields, FieldText } from "./limit-field.ts";
 import { notifyAtOf } from "./limit-numbers.ts";
-import { MONEY_ALONE, MONEY_MARK, moneyOfText, moneyText, periodOfMoney } from "./money-text.ts";
-import { isMoney } from "./money-words.ts";
-import { type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
-import { HOLD_MARK, slotsOfText, slotsText } from "./slots-text.ts";
+import { MONEY_ALONE, MONEY_MARK, moneyOfText, moneyText, periodOfMoney } from "./money.ts";
+import { type CronCheck, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
+import { strictTerms } from "./strict-window.ts";
+
+// The terms of a limit of so many at once, as people write them: `10@60s`.
+
+/** Stands between how many at once, and how long each is held. */
+const HOLD_MARK = "@";
+
+/** The slots that `10@60s` says, or what is wrong with it. */
+function slotsOfText(text: string): { readonly amount: number; readonly holdMs: number } | string {
+  const [first = "", hold = "", ...more] = text.split(HOLD_MARK);
+  const amount = amountOfText(first);
+  if (amount === undefined || more.length > 0) {
+    return `"${text}" is not COUNT@HOLD; give how many at once and how long each may be held, such as 10@60s (no period, no burst)`;
+  }
+  const holdMs = durationMs(hold);
+  if (holdMs === undefined)
+    return `the hold is "${hold}"; give how long each is held after the @, such as ${first}@60s, 5m or 1h`;
+  return { amount, holdMs };
+}
+
+/** `10@60s`: in seconds below two minutes, as holds are usually told. */
+function slotsText(capacity: number, holdMs: number): string {
+  const hold = holdMs < SECONDS_BELOW_MS && holdMs % 1000 === 0 ? `${holdMs / 1000}s` : durationText(holdMs);
+  return `${amountText(capacity)}${HOLD_MARK}${hold}`;
+}
+
+const SECONDS_BELOW_MS = 120_000;
 
 // A limit as people write it: `rpm:1000/min:1500,soft`. What is printed for a limit can be read again.
 
@@ -23,7 +46,7 @@ export function limitOfText(text: string, calendar: CronCheck): Limit {
   return limitOfSpec(text.slice(0, colon), text.slice(colon + 1), calendar);
 }
 
-/** The same where the name stands elsewhere: `1000/min:1500,soft`. */
+/** The limit that a text such as `1000/min:1500,soft` says, where the name stands elsewhere. */
 export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Limit {
   const [terms = "", ...words] = spec.split(WORD_BEGINS);
   const said = wordsIn(spec, words);
@@ -59,12 +82,17 @@ export function limitOfSpec(name: string, spec: string, calendar: CronCheck): Li
   const common = [...FLAG_TEXTS, ...VALUE_TEXTS].map(({ word, read }) =>
     (said.get(word) ?? []).map((value) => checked(spec, read(value, tz))),
   );
-  const { amount, burst = amount, periodMs: refillPeriodMs = 60_000 } = base;
+  const { amount, burst, periodMs: refillPeriodMs = 60_000 } = base;
+  const isStrict = said.has(STRICT_WORD);
+  if (isStrict && !refills) {
+    throw invalid(spec, `it has ${STRICT_WORD}, and is no rate; only what drips in has a strict window: leave it out`);
+  }
+  const rate = isStrict
+    ? strictTerms(name, amount, { schedule, soft: said.has("soft"), ...given({ burst }) })
+    : { capacity: burst ?? amount, refillAmount: amount };
   const limit = {
     name,
-    ...(refills
-      ? { capacity: burst, refillAmount: amount, refillPeriodMs }
-      : { capacity: amount, refillAmount: 0, refillPeriodMs: 1_000 }),
+    ...(refills ? { ...rate, refillPeriodMs } : { capacity: amount, refillAmount: 0, refillPeriodMs: 1_000 }),
     ...given({ schedule: schedule.length === 0 ? undefined : schedule, holdMs: slots?.holdMs }),
   };
   return checkLimit(Object.assign(limit, fields, ...common.flat()), calendar);
@@ -75,7 +103,7 @@ export function textOfLimit(limit: Limit): string {
   return `${limit.name}:${specOfLimit(limit)}`;
 }
 
-/** The same without the name. */
+/** The text of a limit without its name. */
 export function specOfLimit(limit: Limit): string {
   const { capacity, refillAmount, refillPeriodMs, holdMs, schedule = [] } = limit;
   const burst = capacity === refillAmount ? "" : `:${amountText(capacity)}`;
@@ -126,7 +154,10 @@ export const LIMIT_WORDS: readonly string[] = [...TEXTS, { word: "when" }, { wor
   ({ word }) => word,
 );
 
-const FLAGS = FLAG_TEXTS.map(({ word }) => word);
+/** Says how the numbers are meant, and is no field: a limit is printed with the numbers that it has. */
+const STRICT_WORD = "strict";
+
+const FLAGS = [...FLAG_TEXTS.map(({ word }) => word), STRICT_WORD];
 const WORDS_REMEDY = `any of ${[...FLAGS, ...LIMIT_WORDS.map((word) => `${word}=`)].join(", ")}`;
 
 /** A comma begins a word only before one of the words: a cron may have commas. */
@@ -171,7 +202,7 @@ interface WindowTerms {
   readonly burst?: number | typeof AS_OUTSIDE;
 }
 
-/** What money says. A period of it is the reset of a quota, as if it were written as the word. */
+/** The terms that money says. A period of it is the reset of a quota, as if it were written as the word. */
 function moneyIn(spec: string, text: string, said: Words): Terms {
   const money = checked(spec, moneyOfText(text));
   const word = [...said.keys()].find((key) => TEXTS.some((each) => each.word === key));
@@ -183,7 +214,7 @@ function moneyIn(spec: string, text: string, said: Words): Terms {
   return { amount: money.amount };
 }
 
-/** What `AMOUNT[/PERIOD][:BURST]` says, or which part of it is wrong. `kept`: what may stand for an amount that is not given. */
+/** The terms that `AMOUNT[/PERIOD][:BURST]` says, or which part of it is wrong. `kept`: what may stand for an amount that is not given. */
 function termsOf(text: string, kept?: typeof AS_OUTSIDE): WindowTerms | string {
   const match = /^([^/:]+)(?:\/([^/:]+))?(?::([^/:]+))?$/.exec(text);
   if (match === null) return `give AMOUNT[/PERIOD][:BURST], then ${WORDS_REMEDY}`;
@@ -243,7 +274,7 @@ function windowOf(
   };
 }
 
-/** What the window of a quota says in money, or why it cannot. */
+/** The terms of the window of a quota in money, or why it has none. */
 function windowMoney(change: string, isQuota: boolean): Terms | string {
   const money = moneyOfText(change);
   if (typeof money === "string") return money;
@@ -260,7 +291,7 @@ function windowText({ scale, capacity, refillAmount, refillPeriodMs }: ScheduleE
   return `${amount}${period}${burst === amount ? "" : `:${burst}`}`;
 }
 
-/** What was read; throws what is wrong with it. */
+/** Throws where reading answered what is wrong. */
 function checked<Read>(spec: string, read: Read | string): Read {
   if (typeof read === "string") throw invalid(spec, read);
   return read;

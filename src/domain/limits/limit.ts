@@ -2,16 +2,22 @@ import type { Terms } from "../../bucket/balance.ts";
 import { ValidationError } from "../names/errors.ts";
 import { KnownNames } from "../names/known-names.ts";
 import { checkLimitName, shown } from "../names/names.ts";
-import type { CronCheck } from "./calendar.ts";
 import { checkSlots, HOLD_DEFAULT_MS, refusedAsLimit } from "./kinds/concurrent.ts";
 import type { KindFields } from "./kinds/kind.ts";
 import { FORMS, formOf, ownFieldsOf } from "./kinds/table.ts";
-import { COMMON_CHECKS, invalidLimit } from "./limit-checks.ts";
-import type { CheckedLimit, CommonFields } from "./limit-field.ts";
+import { COMMON_CHECKS, flag, invalidLimit } from "./limit-checks.ts";
+import type {
+  CheckedLimit,
+  CommonFields,
+  ConcurrentOptions,
+  CustomTerms,
+  KindOptions,
+  RateOptions,
+} from "./limit-field.ts";
 import { PERIOD_MAX_MS, TOKENS_MAX, wholeSecondsMs, wholeTokens } from "./limit-numbers.ts";
-import type { ConcurrentOptions, CustomTerms, KindOptions, RateOptions } from "./limit-options.ts";
 import type { ResetName } from "./reset-names.ts";
-import { effectiveTerms, type Reset, TZ_DEFAULT } from "./schedule.ts";
+import { type CronCheck, effectiveTerms, type Reset, TZ_DEFAULT } from "./schedule.ts";
+import { strictTerms } from "./strict-window.ts";
 
 export type { ConcurrentOptions, CustomTerms, KindOptions, RateOptions };
 export { PERIOD_MAX_MS, TOKENS_MAX };
@@ -62,7 +68,7 @@ type Quota<Measure extends string = string> = KindOptions<Measure> & {
   readonly resetAfterMs?: number | undefined;
 };
 
-const RATE_OPTIONS = new KnownNames<RateOptions>({ burst: true, ...COMMON_CHECKS });
+const RATE_OPTIONS = new KnownNames<RateOptions>({ burst: true, ...COMMON_CHECKS, strictWindow: true });
 const CUSTOM_TERMS = new KnownNames<CustomTerms>({
   ...{ capacity: true, refillAmount: true, refillPeriodMs: true },
   ...COMMON_CHECKS,
@@ -119,17 +125,23 @@ export interface LimitMakers {
 
 /** The makers, with the calendar by which crons and time zones are checked. */
 export function limitMakers(calendar: CronCheck): LimitMakers {
+  /** Makes a limit of options as they were given: the check sees what is wrong with them. */
+  const make = <Name extends string, Measure extends string>(
+    numbers: Pick<Limit<Name>, "name" | "capacity" | "refillAmount" | "refillPeriodMs">,
+    options: Quota<Measure> & Pick<KindFields, "holdMs">,
+  ) => checkLimit({ ...numbers, ...(options as CommonFields<Measure> & KindFields) }, calendar);
   const perPeriod = (refillPeriodMs: number) =>
     function perPeriod<const Name extends string, const Measure extends string = Name>(
       name: Name,
       rate: number,
       options: RateOptions<Measure> = {},
     ): Limit<Name, Measure> {
-      const { burst, ...kind } = RATE_OPTIONS.check(options, `Limit ${shown(name)}: the options after the rate`);
-      return checkLimit(
-        { name, capacity: burst ?? rate, refillAmount: rate, refillPeriodMs, ...asGiven(kind) },
-        calendar,
-      );
+      const given = RATE_OPTIONS.check(options, `Limit ${shown(name)}: the options after the rate`);
+      const { burst, strictWindow = false, ...kind } = given;
+      const terms = flag(name, "strictWindow", strictWindow)
+        ? strictTerms(name, rate, given)
+        : { capacity: burst ?? rate, refillAmount: rate };
+      return make({ name, ...terms, refillPeriodMs }, kind);
     };
   return {
     perSecond: perPeriod(1_000),
@@ -139,7 +151,7 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
     custom: (name, terms) => {
       const known = CUSTOM_TERMS.check(terms ?? ({} as CustomTerms), `Limit ${shown(name)}: the terms`);
       const { capacity, refillAmount, refillPeriodMs, ...kind } = known;
-      return checkLimit({ name, capacity, refillAmount, refillPeriodMs, ...asGiven(kind) }, calendar);
+      return make({ name, capacity, refillAmount, refillPeriodMs }, kind);
     },
     quota<const Name extends string, const Measure extends string = Name>(
       name: Name,
@@ -148,14 +160,10 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
     ): Limit<Name, Measure> {
       const known: Quota<Measure> =
         options === undefined ? {} : QUOTA_OPTIONS.check(options, `Limit ${shown(name)}: the options`);
-      const { reset, resetAfterMs } = known;
-      if (reset === undefined && resetAfterMs === undefined) {
+      if (known.reset === undefined && known.resetAfterMs === undefined) {
         throw invalidLimit(name, 'a quota needs a reset; give reset: "monthly", reset: { cron, tz } or resetAfterMs');
       }
-      return checkLimit(
-        { name, capacity: amount, refillAmount: 0, refillPeriodMs: 1_000, ...asGiven(known) },
-        calendar,
-      );
+      return make({ name, capacity: amount, ...NO_REFILL }, known);
     },
     concurrent<const Name extends string, const Measure extends string = Name>(
       name: Name,
@@ -165,20 +173,19 @@ export function limitMakers(calendar: CronCheck): LimitMakers {
       const { holdMs = HOLD_DEFAULT_MS, ...kind } = refusedAsLimit(() =>
         CONCURRENT_OPTIONS.check(options, `Limit ${shown(name)}: the options`),
       );
-      return checkLimit(
-        { name, capacity: slots, refillAmount: 0, refillPeriodMs: 1_000, holdMs, ...asGiven(kind) },
-        calendar,
-      );
+      return make({ name, capacity: slots, ...NO_REFILL }, { holdMs, ...kind });
     },
   };
 }
+
+const NO_REFILL = { refillAmount: 0, refillPeriodMs: 1_000 };
 
 /** Makers for limits without crons, for callers that have no calendar. */
 export const Limit: LimitMakers = limitMakers({
   problemOf: () => "This entry point has no calendar; use the Limit of `zae-limiter`",
 });
 
-/** What `checkLimit` answered: frozen with all that it holds, so that what was found out about one stays true. */
+/** Limits that `checkLimit` answered: frozen with all that they hold, so that what was found out about one stays true. */
 const MADE = new WeakSet<object>();
 
 /** Whether a limit was made here, and so can never change; one that is only frozen may hold what is not. */
@@ -309,9 +316,4 @@ function zoneProblem(limits: readonly Limit[]): ValidationError | undefined {
     "limits_zones",
     `The limits of one bucket share one time zone, but these have ${[...zones].join(" and ")}; give all the same tz.`,
   );
-}
-
-/** Options of a maker as fields of the limit: what is wrong with them the check will see. */
-function asGiven<Measure extends string>(options: Quota<Measure>): CommonFields<Measure> & KindFields {
-  return options as CommonFields<Measure> & KindFields;
 }

@@ -1,21 +1,21 @@
 import type { ConfigScope, LevelOptions, LimitSource } from "../config/config-scope.ts";
 import { ValidationError } from "../names/errors.ts";
+import { given } from "../names/given.ts";
 import { type Limit, setProblem } from "./limit.ts";
 
-/** What one level says. */
 interface LevelLimits extends LevelOptions {
   readonly limits: readonly Limit[];
 }
 
-/** What the levels give together: of the first that has any, and as far down as they inherit. */
-export interface MergedLimits {
-  /** Of the entity when it asks itself. */
+/** The limits that levels give together: of the first that has any, and as far down as they inherit. */
+interface MergedLimits {
+  /** The limits of the entity when it asks itself. */
   readonly limits: readonly Limit[];
   /** The first level that has any. */
   readonly source: LimitSource;
   /** The level of each limit by name; absent: all are of `source`. */
   readonly sources?: Readonly<Record<string, LimitSource>>;
-  /** Those that a request from below takes of; absent: all of them. */
+  /** The limits that a request from below takes of; absent: all of them. */
   readonly forEveryone?: readonly Limit[];
   /** Why the levels do not go together. */
   readonly problem?: MergeProblem;
@@ -67,8 +67,7 @@ function merged(
     limits,
     source: own.level,
     sources,
-    ...(forEveryone.length === limits.length ? {} : { forEveryone }),
-    ...(problem === undefined ? {} : { problem }),
+    ...given({ forEveryone: forEveryone.length === limits.length ? undefined : forEveryone, problem }),
   };
 }
 

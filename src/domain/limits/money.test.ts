@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import { ValidationError } from "../names/errors.ts";
+import { amountShown, isMoney } from "./durations.ts";
 import { TOKENS_MAX } from "./limit-numbers.ts";
 import { usd, usdText } from "./money.ts";
-import { amountShown, isMoney } from "./money-words.ts";
 
 const isRefused = (error: unknown) => error instanceof ValidationError && error.code === "money_invalid";
 

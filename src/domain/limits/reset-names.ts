@@ -1,5 +1,5 @@
 import { nearestName } from "../names/known-names.ts";
-import type { CronCheck, CronUse } from "./calendar.ts";
+import type { CronCheck, CronUse } from "./schedule.ts";
 
 /** A usual reset by its name. It happens at the full hour, or at 00:00 of the time zone; a week begins on Monday. */
 export type ResetName = "hourly" | "daily" | "weekly" | "monthly" | "yearly";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import type { Terms } from "../../bucket/balance.ts";
 import { effectiveTerms, type ScheduleEntry } from "./schedule.ts";
 import { decodeReset, decodeSchedule, encodeReset, encodeSchedule } from "./schedule-grammar.ts";

@@ -1,3 +1,4 @@
+import { given } from "../names/given.ts";
 import { perMilleOf, type ScheduleEntry, TZ_DEFAULT } from "./schedule.ts";
 
 /** Stored text may be damaged, or newer than this version, so reading it answers with a value and does not throw. */
@@ -73,19 +74,12 @@ type CronFields = readonly [minute: string, hour: string, dayOfMonth: string, mo
  */
 export function canonicalFields(cron: string): CronFields {
   const fields = cron.trim().split(/\s+/);
-  const [minute, hour, dayOfMonth, month, dayOfWeek] = fields;
-  if (
-    fields.length !== 5 ||
-    minute === undefined ||
-    hour === undefined ||
-    dayOfMonth === undefined ||
-    month === undefined ||
-    dayOfWeek === undefined
-  ) {
+  if (fields.length !== 5) {
     throw new RangeError(
       `Cron "${cron}" has ${fields.length} fields; five are needed: minute hour day-of-month month day-of-week.`,
     );
   }
+  const [minute, hour, dayOfMonth, month, dayOfWeek] = fields as unknown as CronFields;
   const months = month.split(",").map((item) => item.replace(/[a-z]+/gi, (name) => numberOf(MONTHS, 1, name)));
   return [minute, hour, dayOfMonth, months.join(","), dayOfWeek.split(",").map(canonicalWeekday).join(",")];
 }
@@ -168,7 +162,7 @@ function unreadable(text: string, why: string): { readonly kind: "unreadable"; r
   return { kind: "unreadable", problem: `Stored schedule "${text}" cannot be read: ${why}.` };
 }
 
-// The entries behind the version, or what is wrong with the version.
+/** The entries behind the version, or what is wrong with the version. */
 function partsOf(text: string): readonly string[] | string {
   const version = /^\d*/.exec(text)?.[0] ?? "";
   if (version === "") return `it does not begin with version ${VERSION}`;
@@ -193,13 +187,7 @@ function decodedEntry(part: string, tz: string): ScheduleEntry | string {
   if (perMille === undefined && !hasAbsolutes) return `entry "${part}" changes nothing`;
   if (perMille !== undefined && hasAbsolutes) return `entry "${part}" has a scale and absolute values`;
   if (perMille !== undefined) return { cron, tz, scale: perMille / 1000 };
-  return {
-    cron,
-    tz,
-    ...(capacity !== undefined && { capacity }),
-    ...(refillAmount !== undefined && { refillAmount }),
-    ...(periodSeconds !== undefined && { refillPeriodMs: periodSeconds * 1000 }),
-  };
+  return { cron, tz, ...given({ capacity, refillAmount, refillPeriodMs: periodSeconds && periodSeconds * 1000 }) };
 }
 
 function decodedCron(fields: readonly (string | undefined)[]): string | undefined {

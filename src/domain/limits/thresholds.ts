@@ -3,18 +3,19 @@ import type { BucketKey } from "../bucket/bucket-key.ts";
 import { resetsAtMs } from "../bucket/bucket-operations.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../bucket/bucket-state.ts";
 import type { Amount } from "../charge/amounts.ts";
-import type { Calendar } from "./calendar.ts";
+import { given } from "../names/given.ts";
 import type { KindRules } from "./kinds/kind.ts";
 import { rulesOf } from "./kinds/table.ts";
+import type { Calendar } from "./schedule.ts";
 
-/** What was used of a limit before and after a take, and its capacity in force: in any one unit. */
-export interface UsedPart {
+/** How much of a limit was used before and after a take, and its capacity in force: in any one unit. */
+interface UsedPart {
   readonly before: number;
   readonly after: number;
   readonly capacity: number;
 }
 
-/** What a take has to tell of a limit, lowest first, and the mark that it leaves. */
+/** The percentages of a limit that a take has to tell, lowest first, and the mark that it leaves. */
 export interface Crossing {
   readonly tell: readonly number[];
   /** All percentages of the limit up to this one count as told. 0: none. */
@@ -40,7 +41,7 @@ export interface Crossed {
 const REARM_POINTS = 10;
 
 /**
- * What has to be told of a limit. It goes by levels, not by edges: what an earlier take reached and did not tell is told by this one.
+ * Decides what to tell of a limit. It goes by levels, not by edges: what an earlier take reached and did not tell is told by this one.
  * `told`: the mark so far, of this period. A limit with periods keeps its mark; any other loses it once so little is used that the
  * percentage can be reached anew.
  */
@@ -53,7 +54,7 @@ export function crossing(
   // Nothing is a share of nothing.
   if (capacity <= 0) return { tell: NOTHING, told };
   const kept = hasPeriods ? told : keptMark(told, before, capacity);
-  const tell = notifyAt.filter((percent) => percent > kept && after >= partOf(capacity, percent));
+  const tell = notifyAt.filter((percent) => percent > kept && after >= percentOf(capacity, percent));
   return { tell, told: tell.at(-1) ?? kept };
 }
 
@@ -63,13 +64,13 @@ export function crossing(
  */
 function keptMark(told: number, used: number, capacity: number): number {
   for (let percent = told; percent > 0; percent--) {
-    if (used > partOf(capacity, Math.max(0, percent - REARM_POINTS))) return percent;
+    if (used > percentOf(capacity, Math.max(0, percent - REARM_POINTS))) return percent;
   }
   return 0;
 }
 
-/** So many percent of a capacity, rounded up: used is compared with it. */
-function partOf(capacity: number, percent: number): number {
+/** A percentage of a capacity in its unit, rounded up: used is compared with it. */
+function percentOf(capacity: number, percent: number): number {
   return mulDivCeil(capacity, percent, 0, 100);
 }
 
@@ -99,19 +100,40 @@ export function withMarks(take: BucketTake): BucketState {
   return limits === undefined ? after : { ...after, limits };
 }
 
-/** What a take has to tell; undefined: nothing. Asked of the states that `withMarks` was asked of, or has answered. */
+/** The percentages that a take has to tell; undefined: none. The states are those that `withMarks` was asked of, or has answered. */
 export function crossedBy(take: BucketTake, bucket: BucketKey, calendar: Calendar): readonly Crossed[] | undefined {
   const { after, amounts, nowMs } = take;
   if (after.plain) return undefined;
   let crossed: Crossed[] | undefined;
-  for (const { limit: name } of amounts) {
-    const held = findLimit(after, name);
+  for (const { limit } of amounts) {
+    const held = findLimit(after, limit);
     const tell = held && crossingOf(held, take)?.tell;
     if (held === undefined || tell === undefined || tell.length === 0) continue;
+    const endMs = resetsAtMs(held, Math.max(nowMs, after.epochMs), calendar);
+    const use = { limit, used: usedBy(held, take), readingMs: nowMs, resetsAtMs: endMs };
     crossed ??= [];
-    for (const percent of tell) crossed.push(crossedAt(take, bucket, held, percent, calendar, nowMs));
+    for (const percent of tell) crossed.push(crossedOf(bucket, use, percent));
   }
   return crossed;
+}
+
+/** A percentage that a use has reached, as it is told. */
+export function crossedOf(
+  bucket: BucketKey,
+  { limit, used, readingMs, resetsAtMs: endMs }: UseMade,
+  percent: number,
+): Crossed {
+  const tokens = { used: divCeil(used.after, 1000), capacity: divCeil(used.capacity, 1000) };
+  return { bucket, limit, percent, ...tokens, atMs: readingMs, ...given({ resetsAtMs: endMs }) };
+}
+
+/** A use of one limit. */
+export interface UseMade {
+  readonly limit: string;
+  readonly used: UsedPart;
+  readonly readingMs: number;
+  /** The end of that period, for a quota. */
+  readonly resetsAtMs: number | undefined;
 }
 
 /** The percentages of a limit that count as told at an instant, lowest first; undefined: it tells none. */
@@ -131,36 +153,19 @@ function withTold(held: LimitState, told: number): LimitState {
   return without;
 }
 
-function crossingOf(held: LimitState, { before, after, nowMs }: BucketTake): Crossing | undefined {
+function crossingOf(held: LimitState, take: BucketTake): Crossing | undefined {
   const { notifyAt } = held.limit;
   if (notifyAt === undefined) return undefined;
+  const told = findLimit(take.before, held.name)?.told ?? 0;
+  return crossing(notifyAt, told, usedBy(held, take), rulesOf(held.limit));
+}
+
+function usedBy(held: LimitState, { before, after, nowMs }: BucketTake): UsedPart {
   const earlier = findLimit(before, held.name);
   const capacity = held.terms.capacityMilli;
-  const used = {
+  return {
     before: earlier === undefined ? 0 : capacity - availableMilli(before, earlier, nowMs),
     after: capacity - availableMilli(after, held, nowMs),
     capacity,
-  };
-  return crossing(notifyAt, earlier?.told ?? 0, used, rulesOf(held.limit));
-}
-
-function crossedAt(
-  { after }: BucketTake,
-  bucket: BucketKey,
-  held: LimitState,
-  percent: number,
-  calendar: Calendar,
-  nowMs: number,
-): Crossed {
-  const capacityMilli = held.terms.capacityMilli;
-  const endMs = resetsAtMs(held, Math.max(nowMs, after.epochMs), calendar);
-  return {
-    bucket,
-    limit: held.name,
-    percent,
-    used: divCeil(capacityMilli - availableMilli(after, held, nowMs), 1000),
-    capacity: divCeil(capacityMilli, 1000),
-    atMs: nowMs,
-    ...(endMs === undefined ? {} : { resetsAtMs: endMs }),
   };
 }

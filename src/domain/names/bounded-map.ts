@@ -52,7 +52,7 @@ export class BoundedMap<Value> {
   }
 }
 
-/** The same for pairs of keys: two small lookups instead of joining the keys into a new string each time. */
+/** A `BoundedMap` for pairs of keys: two small lookups instead of joining the keys into a new string each time. */
 export class BoundedPairs<Value> {
   readonly #generationMax: number;
   #young = new Map<string, Map<string, Value>>();

@@ -1,16 +1,15 @@
 import { TOTAL_RESOURCE } from "../bucket/bucket-key.ts";
-import type { Status } from "../charge/status.ts";
-import { levelName } from "../config/level-names.ts";
+import { levelName, type Status } from "../charge/status.ts";
 import { waitWords } from "../limits/durations.ts";
 import { CUSTOMER_KINDS } from "../limits/limit-kind.ts";
-import { plainText } from "./read-text.ts";
-import { type Message, WAYS_IN_CODE, type Ways } from "./ways.ts";
+import { given } from "./given.ts";
+import { type Message, plainText, WAYS_IN_CODE, type Ways } from "./shown.ts";
 
 interface ErrorOptions {
   readonly cause?: unknown;
-  /** What may be said to whoever made the request, where the message tells more than that. */
+  /** The detail for the maker of the request, where the message tells more than he may read. */
   readonly publicDetail?: string;
-  /** All that failed, where it was several. */
+  /** The failures, where there were several. */
   readonly errors?: readonly unknown[];
 }
 
@@ -23,7 +22,7 @@ export interface ProblemOptions {
   readonly levels?: "own" | "all";
 }
 
-/** What an error says on a surface: not a member, for those are the public interface. */
+/** The message of an error for a surface. It is no member, for those are the public interface. */
 export let messageFor: (error: LimiterError, ways: Ways) => string;
 
 /** The base of every error that this package throws on purpose. */
@@ -45,7 +44,7 @@ export class LimiterError extends Error {
     this.#message = message;
     this.name = new.target.name;
     this.code = code;
-    // As an `AggregateError` has it. Not there at all on the others, which are one thing.
+    // An `AggregateError` has it so. It is not there at all on errors of one thing.
     if (errors !== undefined) Object.defineProperty(this, "errors", { value: errors, enumerable: false });
     this.#publicDetail = publicDetail;
   }
@@ -92,7 +91,7 @@ export class ValidationError extends LimiterError {
   override get httpStatus(): number {
     if (this.code === "amount_above_capacity") return 413;
     if (this.code === "idempotency_key_reused") return 422;
-    // Whoever is asked while it shuts down was asked rightly.
+    // A caller of a service that shuts down has done nothing wrong.
     return this.code === "closed" ? 503 : 400;
   }
 }
@@ -104,7 +103,7 @@ export class NotFoundError extends LimiterError {
   }
 }
 
-/** It is the service that named its table and runs what belongs to it, not its caller. */
+/** Codes of things that the service names, and not its caller. */
 const OF_THE_SERVICE: ReadonlySet<string> = new Set(["table_not_found", "version_missing", "usage_not_aggregated"]);
 
 /** The thing to be created exists already. */
@@ -141,8 +140,7 @@ export class LeaseClosed extends LimiterError {
   }
 
   override toProblem(options: ProblemOptions = {}): Record<string, unknown> {
-    const { leaseStatus } = this;
-    return { ...super.toProblem(options), ...(leaseStatus === undefined ? {} : { leaseStatus }) };
+    return { ...super.toProblem(options), ...given({ leaseStatus: this.leaseStatus }) };
   }
 }
 
@@ -164,34 +162,52 @@ export class HoldLost extends LimiterError {
 export class VersionError extends LimiterError {}
 
 /**
- * The entity, the resource or a parent is switched off (`setAccess`). The request is refused, however many tokens
- * there are.
+ * The entity, the resource or a parent is switched off (`setAccess`), or the namespace is frozen (`freezeNamespace`). The
+ * request is refused, however many tokens there are.
  */
 export class ResourceDisabled extends LimiterError {
   /** The entity that asked, or the parent that is disabled. */
   readonly entityId: string;
   /** The resource that was asked for. */
   readonly resource: string;
-  /** The scope at which it was disabled. */
+  /** The scope at which it was disabled; of a frozen namespace `system`. */
   readonly level: string;
+  /** Why the namespace is frozen. Absent: no reason was given, or it is not frozen. */
+  readonly reason: string | undefined;
 
-  constructor(refused: { entityId: string; resource: string; level: string }) {
-    super(
-      "resource_disabled",
-      (ways) =>
-        `${refused.resource} is disabled for ${refused.entityId} (${ways.accessAt(refused.level)}); ` +
-        `enable it with ${ways.setAccess}.`,
-      // It may be a parent that is switched off.
-      { publicDetail: `${plainText(refused.resource)} is disabled.` },
-    );
-    this.entityId = refused.entityId;
-    this.resource = refused.resource;
-    this.level = refused.level;
+  constructor(refused: {
+    readonly entityId: string;
+    readonly resource: string;
+    readonly level: string;
+    /** The namespace is frozen. */
+    readonly frozen?: { readonly reason?: string | undefined } | undefined;
+  }) {
+    const { entityId, resource, level, frozen } = refused;
+    const { code, message, publicDetail } = frozen === undefined ? disabled(refused) : frozenBy(frozen.reason);
+    super(code, message, { publicDetail });
+    this.entityId = entityId;
+    this.resource = resource;
+    this.level = level;
+    this.reason = frozen?.reason;
   }
 
   override get httpStatus(): number {
     return 403;
   }
+}
+
+function disabled({ entityId, resource, level }: Pick<ResourceDisabled, "entityId" | "resource" | "level">) {
+  const message: Message = (ways) =>
+    `${resource} is disabled for ${entityId} (${ways.accessAt(level)}); enable it with ${ways.setAccess}.`;
+  // A parent may be switched off: it is not named.
+  return { code: "resource_disabled", message, publicDetail: `${plainText(resource)} is disabled.` };
+}
+
+function frozenBy(reason: string | undefined) {
+  const why = reason === undefined ? "" : ` (${reason})`;
+  const message: Message = (ways) =>
+    `The namespace is frozen${why}: nothing is taken, topped up or reset in it; unfreeze it with ${ways.unfreezeNamespace}.`;
+  return { code: "namespace_frozen", message, publicDetail: "No requests are granted at the moment." };
 }
 
 /** The store did not answer in time. `cause` says why. `onUnavailable: "allow"` lets requests through meanwhile. */
@@ -213,7 +229,7 @@ export class RateLimitExceeded extends LimiterError {
   readonly retryAfterMs: number;
   readonly #levels: readonly string[];
 
-  /** `levels`: the ids of those that were asked, from the one that made the request upwards; absent: as the statuses have them. */
+  /** `levels`: the ids that were asked, from the one that made the request upwards; absent: as the statuses have them. */
   constructor(refusal: {
     readonly statuses: readonly Status[];
     readonly primary: Status;
@@ -285,7 +301,8 @@ export class RateLimitExceeded extends LimiterError {
 
   /** The first level with a limit that counts the request: its limits are called by their names, as header fields call them. */
   #nearestLevel(): number {
-    return Math.max(0, Math.min(...this.statuses.map(({ entityId }) => this.#levels.indexOf(entityId))));
+    const levels = this.statuses.map(({ entityId }) => this.#levels.indexOf(entityId)).filter((level) => level >= 0);
+    return levels.length === 0 ? 0 : Math.min(...levels);
   }
 
   #ownStatuses(policyOf: (status: Status) => string): Record<string, unknown>[] {
@@ -299,11 +316,13 @@ export class RateLimitExceeded extends LimiterError {
   }
 
   #policyOf({ entityId, resource, limit }: Status, nearest: number): string {
-    const level = this.#levels.indexOf(entityId) - nearest;
-    // The first status that is of no total is of the resource that was asked for; others stand in front of the name.
+    // The first status that is of no total is of the resource that was asked for.
     const isAsked = resource === this.statuses.find((status) => status.resource !== TOTAL_RESOURCE)?.resource;
-    const name = isAsked ? limit : `${resource}/${limit}`;
-    return levelName(name, level);
+    const level = this.#levels.indexOf(entityId);
+    // Limits of other entities that the request names have no level.
+    return level < 0
+      ? levelName(limit, 0, resource)
+      : levelName(limit, level - nearest, isAsked ? undefined : resource);
   }
 }
 

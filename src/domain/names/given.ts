@@ -10,6 +10,14 @@ type Given<Value extends object> = {
  * unknown names, and to `in`.
  */
 export function given<Value extends object>(value: Value): Given<Value> {
-  const entries = Object.entries(value).filter(([, each]) => each !== undefined);
-  return Object.fromEntries(entries) as Given<Value>;
+  const said: Partial<Value> = {};
+  for (const name of Object.keys(value) as (keyof Value)[]) {
+    if (value[name] !== undefined) said[name] = value[name];
+  }
+  return said as Value as Given<Value>;
+}
+
+/** A value after a change: `null` takes it away, `undefined` keeps it. */
+export function valueAfter<Value>(change: Value | null | undefined, before: Value | undefined): Value | undefined {
+  return change === undefined ? before : (change ?? undefined);
 }

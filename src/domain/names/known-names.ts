@@ -30,7 +30,7 @@ export class KnownNames<Options> {
     return true;
   }
 
-  /** Those of the options given that are known, for one of several that options are handed to. */
+  /** The known ones among options that are handed to several callees. */
   pick<Given extends Partial<Options>>(given: Given): Pick<Given, keyof Options & keyof Given> {
     const known = Object.entries(given).filter(([name]) => this.#names.has(name));
     return Object.fromEntries(known) as Pick<Given, keyof Options & keyof Given>;
@@ -43,6 +43,11 @@ export class KnownNames<Options> {
         `${hintFor(name, [...this.#names])}.`,
     );
   }
+}
+
+/** Throws `option_invalid` unless the value of an option can be used; `wanted` says what to give. */
+export function requireOption(name: string, value: unknown, isValid: boolean, wanted: string): void {
+  if (!isValid) throw new ValidationError("option_invalid", `${name} is ${shown(value)}; give ${wanted}.`);
 }
 
 /** The end of a sentence about a name that is not known: which one was probably meant, and which there are. */
@@ -77,7 +82,7 @@ function plainly(name: string): string {
   return name.slice(0, NAME_COMPARED_MAX).toLowerCase().replace(/[_-]/g, "");
 }
 
-/** Nobody mistypes a name of more letters; comparing takes the product of both lengths. */
+/** Names are compared by so many letters: nobody mistypes a longer one, and comparing takes the product of both lengths. */
 const NAME_COMPARED_MAX = 40;
 
 /** Whether one is how the other begins or ends: `parent` and `parentId`, `abortSignal` and `signal`. */
@@ -86,7 +91,7 @@ function isPartOf(one: string, other: string): boolean {
   return short.length >= 3 && (long.startsWith(short) || long.endsWith(short));
 }
 
-/** How many letters must be added, left out, replaced or swapped with their neighbour. */
+/** The number of letters that must be added, left out, replaced or swapped with their neighbour. */
 function lettersApart(one: string, other: string): number {
   let before: number[] = [];
   let last = Array.from({ length: other.length + 1 }, (_, j) => j);

@@ -2,25 +2,12 @@
  * Words of the DynamoDB table: a usage record has an attribute named for each limit beside these, so that a limit of such a
  * name could not be distinguished from them. They are refused on every store, so that limits can move from one store to another.
  */
-const RESERVED_NAMES: ReadonlySet<string> = new Set([
-  "wcu",
-  "PK",
-  "SK",
-  "GSI1PK",
-  "GSI1SK",
-  "GSI2PK",
-  "GSI2SK",
-  "GSI3PK",
-  "GSI3SK",
-  "GSI4PK",
-  "GSI4SK",
-  "entity_id",
-  "resource",
-  "window",
-  "window_start",
-  "total_events",
-  "ttl",
-]);
+const RESERVED_NAMES: ReadonlySet<string> = new Set(
+  (
+    "wcu PK SK GSI1PK GSI1SK GSI2PK GSI2SK GSI3PK GSI3SK GSI4PK GSI4SK " +
+    "entity_id resource window window_start total_events ttl"
+  ).split(" "),
+);
 
 export interface NameRule {
   readonly what: string;

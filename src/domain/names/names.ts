@@ -6,12 +6,11 @@ import { shown } from "./shown.ts";
 export { ENTITY_ID, isAllowed, LIMIT_NAME, NAMESPACE, type NameRule, RESOURCE } from "./name-rules.ts";
 export { shown, withoutSecrets } from "./shown.ts";
 
-/** Whose a manifest is. */
 const OWNER: NameRule = { ...ENTITY_ID, what: "owner", ofText: undefined };
 
 const MEASURE: NameRule = { ...LIMIT_NAME, what: "measure" };
 
-/** As of entities; `entityIdOf` makes one from any text. */
+/** The rule is that of entities; `entityIdOf` makes a plan id from any text. */
 const PLAN_ID: NameRule = { ...ENTITY_ID, what: "plan id", code: "plan_id_invalid" };
 
 const PRINCIPAL: NameRule = { ...ENTITY_ID, what: "principal", code: "principal_invalid" };
@@ -20,14 +19,14 @@ export const checkEntityId = (value: unknown): string => checkName(ENTITY_ID, va
 export const checkPlanId = (value: unknown): string => checkName(PLAN_ID, value);
 export const checkOwner = (value: unknown): string => checkName(OWNER, value);
 export const checkResource = (value: unknown): string => checkName(RESOURCE, value);
-/** Of a question or an operation, which may be about totals. */
+/** Checks the resource of a question or an operation, which may be about totals. */
 export const checkBucketResource = (value: unknown): string =>
   value === TOTAL_RESOURCE ? TOTAL_RESOURCE : checkResource(value);
 export const checkLimitName = (value: unknown): string => checkName(LIMIT_NAME, value);
 export const checkMeasure = (value: unknown): string => checkName(MEASURE, value);
 export const checkNamespace = (value: unknown): string => checkName(NAMESPACE, value);
 
-/** Who made a change, for the audit trail: an identifier, or an ARN as it is. */
+/** Checks who made a change, for the audit trail: an identifier, or an ARN as it is. */
 export function checkPrincipal(value: unknown): string {
   return typeof value === "string" && /^arn:[\x21-\x7e]+$/.test(value) && value.length <= 2048
     ? value

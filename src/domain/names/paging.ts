@@ -1,8 +1,8 @@
-/** Where to go on and how far; `cursor` is what the page before answered. */
+/** A page that is asked for; `cursor` is what the page before answered. */
 export interface PageRequest {
   readonly limit: number;
   readonly cursor?: string;
-  /** Whoever asks walks on by the cursor: the page may be shorter than asked for. */
+  /** The page may be shorter than asked for: the caller goes on by the cursor. */
   readonly mayBeShort?: true;
 }
 

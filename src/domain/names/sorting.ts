@@ -1,6 +1,6 @@
-/** So many keys are collected and sorted in one turn; a list that has fewer is sorted at once. */
+/** The keys that are collected and sorted in one turn; a list that has fewer is sorted at once. */
 const KEYS_PER_RUN = 2_048;
-/** So many are merged in one turn. */
+/** The keys that are merged in one turn. */
 const KEYS_PER_MERGE = 8_192;
 
 /** The keys in order. Of a long list a part in each turn, so that takes, timers and signals have theirs in between. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { runs } from "../../../test/depth.ts";
+import { fc } from "../../../test/properties.ts";
 import { checkEntityId, checkResource } from "./names.ts";
 import { entityIdOf, resourceOf, textOfEntityId, textOfResource } from "./text-names.ts";
 

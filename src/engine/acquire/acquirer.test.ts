@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import { type AcquireRequest, Limit, type Outcome, RateLimiter } from "../../entry/index.ts";
 import { openMemory } from "../../entry/memory.ts";
-import type { BucketsMaybeInPlace } from "../../ports/in-place-takes.ts";
+import type { BucketsMaybeInPlace } from "../../ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../../ports/store.ts";
-import { overriding } from "../../testing/overriding.ts";
+import { overriding } from "../../testing/fault-store.ts";
 import { SimulatedClock } from "../../testing/simulated-clock.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);

@@ -1,10 +1,21 @@
 import type { LimitSource } from "../../domain/config/config.ts";
 import type { Limit } from "../../domain/limits/limit.ts";
 import type { Lease } from "../lease/lease.ts";
-import type { Outcome } from "./outcome.ts";
+import type { Refusal } from "../refusal/refusal.ts";
 import type { AcquireRequest } from "./request.ts";
 
-/** What middleware and adapters need of a limiter: a `RateLimiter` has it, and so has a `LimiterClient`. */
+/** The tokens were taken. */
+export interface Granted<Name extends string = string> {
+  /** Always true. */
+  readonly ok: true;
+  /** The tokens, to be settled or given back. */
+  readonly lease: Lease<Name>;
+}
+
+/** The answer to a request: a lease, or why it was refused. */
+export type Outcome<Name extends string = string> = Granted<Name> | Refusal;
+
+/** The methods that middleware and adapters call. `RateLimiter` and `LimiterClient` have them. */
 export interface Acquiring {
   /** Takes the tokens and answers a lease, or throws `RateLimitExceeded`. */
   acquire(request: AcquireRequest): Promise<Lease>;

@@ -1,51 +1,16 @@
 import { type BucketKey, bucketKey } from "../../domain/bucket/bucket-key.ts";
-import type { Access, LevelConfig, LimitSource, OnUnavailable } from "../../domain/config/config.ts";
-import { LEVELS_MAX } from "../../domain/config/entity.ts";
-import { changesIn } from "../../domain/config/level-changes.ts";
+import { type Frozen, type LevelConfig, levelAt, type OnUnavailable } from "../../domain/config/config.ts";
 import { asTotals, TOTAL_RESOURCE } from "../../domain/config/totals.ts";
 import type { Limit } from "../../domain/limits/limit.ts";
-import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limits/limit-set.ts";
+import { type LimitSet, limitSet } from "../../domain/limits/limit-set.ts";
 import { mergeError } from "../../domain/limits/merged-limits.ts";
 import { BoundedPairs } from "../../domain/names/bounded-map.ts";
+import { given } from "../../domain/names/given.ts";
 import { type Mode, type Steps, waitFor } from "../../domain/steps.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
-import type { PlacedBucket } from "../../ports/in-place-takes.ts";
-import { SharedOrigins } from "./shared-origins.ts";
-
-/** One entity of the chain from the one that asks to its root, as configuration has it; `set` is that of the bucket, whoever asks. */
-export interface ChainLink extends PlacedBucket {
-  readonly created: boolean;
-  /** What this request may take of: all of the set, and of a parent those that are for everyone. */
-  readonly limits: readonly Limit[];
-  /** The same as a set. */
-  readonly charged: LimitSet;
-  readonly source: LimitSource;
-  /** The level of each limit by name, where levels were added up; absent: all are of `source`. */
-  readonly sources: Readonly<Record<string, LimitSource>> | undefined;
-  readonly planId: string | undefined;
-  readonly access: Access;
-  readonly accessSource: LimitSource;
-  readonly cascade: boolean;
-  readonly cascadeSource: LimitSource;
-  readonly parentId: string | undefined;
-  /** The parent that is charged too, if any. */
-  readonly next: string | undefined;
-  readonly onUnavailable: OnUnavailable | undefined;
-  readonly generation: number | undefined;
-  /** How often configuration had been found stale when this was read. */
-  readonly expired: number;
-  /** Which read of this cache it was: later ones have higher numbers. */
-  readonly readNumber: number;
-  /** Whether every change that was answered before the read began is in it. */
-  readonly isConsistent: boolean;
-  /** The chain of an entity that charges no parent, made once. */
-  readonly singleChain: readonly ChainLink[];
-  /** The same for a request from below; undefined where it is no other. */
-  readonly asParent: ChainLink | undefined;
-  /** Its limits over all resources, which every request is charged to; undefined where it has none. */
-  readonly totals: ChainLink | undefined;
-}
+import { type ChainLink, conflictAt, isJustRead, nextOf, ofGeneration } from "./chain-link.ts";
+import { LinkOrigins } from "./link-origins.ts";
 
 /** How well the limiter remembers stored limits. */
 export interface CacheStats {
@@ -59,43 +24,51 @@ export interface CacheStats {
   readonly ttlMs: number;
 }
 
-/** How configuration is to be read: as the store likes, or with every change that was answered before. */
+/** `consistent`: the read contains every change that was confirmed before it began. */
 export type HowRead = "any" | "consistent";
 
-/** How a level is to be read, and after which of the reads before. */
+/** A read that is wanted. A read up to the number `sinceRead` does not suffice. */
 interface Wanted {
   readonly nowMs: number;
   readonly how: HowRead;
   readonly sinceRead: number;
 }
 
-/** When configuration was asked for, and what was known of its age then. */
+/** A read that was begun, and the marks by which its age is known. */
 interface ConfigRead extends Pick<Wanted, "nowMs" | "how"> {
   readonly generation: number | undefined;
   readonly expired: number;
   readonly number: number;
 }
 
-/** A read that is under way. */
-interface Loading {
-  readonly number: number;
-  readonly how: HowRead;
+/** The settings of the namespace that requests go by, with the marks of the read that found them. */
+export interface ReadSettings extends Pick<ConfigRead, "generation" | "expired" | "number"> {
+  readonly onUnavailable: OnUnavailable | undefined;
+  readonly frozen: Frozen | undefined;
+  readonly atMs: number;
+}
+
+interface Loading extends Pick<ConfigRead, "number" | "how" | "generation"> {
   readonly link: Promise<ChainLink>;
 }
 
 /**
- * Remembers resolved configuration: for `ttlMs`, bounded, each link read once however many ask at the same time. Where
- * the store can tell that configuration changed it answers `stale`, and `expire` is called.
+ * Caches resolved configuration for `ttlMs`, bounded. Requests that need a link at the same time share one read. A store that
+ * notices changed configuration answers `stale`, and then `expire` is called. A store that says what changes touched is asked about each
+ * link instead: only the links that a change touched are read again.
  */
 export class ConfigCache {
   readonly #config: ConfigStore;
+  /** The store says what changes touched. */
+  readonly #followsChanges: boolean;
   readonly #ttlMs: number;
   readonly #known: BoundedPairs<ChainLink>;
   readonly #sets = new WeakMap<readonly Limit[], LimitSet>();
-  readonly #origins = new SharedOrigins();
+  readonly #origins = new LinkOrigins();
   readonly #loading = new Map<string, Loading>();
-  /** Grows with every `expire`: what was read before, or is being read, may be out of date. */
+  /** Counts calls of `expire`. Reads that began before the last one may be out of date. */
   #expired = 0;
+  #settings: ReadSettings | undefined;
   #reads = 0;
   #hits = 0;
   #misses = 0;
@@ -103,7 +76,28 @@ export class ConfigCache {
   constructor(config: ConfigStore, ttlMs: number, linksMax: number) {
     this.#known = new BoundedPairs(linksMax / 2);
     this.#config = config;
+    this.#followsChanges = config.isUnchanged !== undefined;
     this.#ttlMs = ttlMs;
+  }
+
+  /** The settings as the latest read of any level found them, however long ago: for an outage. Undefined: none was read. */
+  get lastSettings(): ReadSettings | undefined {
+    return this.#settings;
+  }
+
+  /** The settings, remembered as long as limits are. If they have to be read, it is together with the limits of this bucket. */
+  settings(bucket: Pick<BucketKey, "entityId" | "resource">, nowMs: number): MaybePromise<ReadSettings> {
+    const known = this.#settings;
+    if (known !== undefined && this.#isFresh(known, nowMs)) return known;
+    const link = this.#load(bucket.entityId, bucket.resource, { nowMs, how: "any", sinceRead: 0 });
+    const read = () => this.#settings as ReadSettings;
+    return link instanceof Promise ? link.then(read) : read();
+  }
+
+  #isFresh({ expired, generation, atMs }: ReadSettings, nowMs: number): boolean {
+    const ageMs = nowMs - atMs;
+    if (this.#ttlMs === 0 || expired !== this.#expired || ageMs < 0 || ageMs >= this.#ttlMs) return false;
+    return generation === this.#config.generation();
   }
 
   /** The number of the last read that was begun. */
@@ -111,7 +105,7 @@ export class ConfigCache {
     return this.#reads;
   }
 
-  /** The chain if every link of it is remembered. */
+  /** The chain, if every link is cached. */
   chainKnown(entityId: string, resource: string, nowMs: number): readonly ChainLink[] | undefined {
     const entity = this.#fresh(entityId, resource, nowMs);
     if (entity === undefined) return undefined;
@@ -129,28 +123,29 @@ export class ConfigCache {
     return chain;
   }
 
-  /** The chain as it was last read, however long ago: for an outage, in which nothing else can be known of it. */
-  lastKnown(entityId: string, resource: string): readonly ChainLink[] | undefined {
+  /** The chain as it was last read, however long ago: for an outage. Ends that were known then have come all the same. */
+  lastKnown(entityId: string, resource: string, nowMs: number): readonly ChainLink[] | undefined {
     const chain: ChainLink[] = [];
     for (let id: string | undefined = entityId; id !== undefined; id = nextOf(chain)) {
-      const link = this.#known.get(resource, id);
+      const link = this.#inForce(this.#known.get(resource, id), nowMs);
       if (link === undefined) return undefined;
       chain.push(chain.length === 0 ? link : (link.asParent ?? link));
     }
     return chain;
   }
 
-  /** An entity that is remembered, charges no parent, has no totals and goes by its limits: what nearly every request is about. */
+  /** The cached link of an entity that charges no parent, has no totals and enforces its limits, as most entities. */
   singleLink(entityId: string, resource: string, nowMs: number): ChainLink | undefined {
     const link = this.#fresh(entityId, resource, nowMs);
     if (link === undefined || link.next !== undefined || link.access !== "enforce" || link.totals !== undefined) {
       return undefined;
     }
+    if (link.frozen !== undefined) return undefined;
     this.#hits++;
     return link;
   }
 
-  /** `sinceRead`: what was read up to then, or is being read, does not suffice. */
+  /** Reads what is not cached. A read up to the number `sinceRead` does not suffice. */
   *chain(
     entityId: string,
     resource: string,
@@ -167,15 +162,29 @@ export class ConfigCache {
           mode === "sync"
             ? this.#loadSync(id, resource, nowMs)
             : yield* waitFor(this.#load(id, resource, { nowMs, how, sinceRead }));
+        // A read that others began may be of before an end.
+        const now = this.#inForce(link, nowMs);
+        if (now === undefined) throw conflictAt(link, nowMs);
+        link = now;
       }
       chain.push(chain.length === 0 ? link : (link.asParent ?? link));
     }
-    return chain;
+    return this.#followsChanges ? this.#ofOneGeneration(chain) : chain;
   }
 
-  /** Configuration has changed, of these levels or of all: it is read again, unless another request has done so since. */
+  /** Levels that were read one after the other, with changes of others in between, as of one generation. */
+  #ofOneGeneration(chain: ChainLink[]): ChainLink[] {
+    const generation = this.#config.generation();
+    const isCaughtUp = (link: ChainLink) => link.generation === generation;
+    if (chain.every(isCaughtUp) || !chain.every((link) => this.#isUnchanged(link, link.generation))) return chain;
+    return chain.map((link) => (isCaughtUp(link) ? link : ofGeneration(link, generation)));
+  }
+
+  /** Marks levels as changed, or all: they are read again, unless another request has done so since. */
   expire(links?: readonly Pick<ChainLink, "bucket" | "readNumber">[]): void {
     if (links === undefined) {
+      // Every link is compared with the changes whenever it is used.
+      if (this.#followsChanges) return;
       this.#expired++;
       this.#loading.clear();
       return;
@@ -190,9 +199,9 @@ export class ConfigCache {
     }
   }
 
-  /** Forgets everything. */
   clear(): void {
-    this.expire();
+    this.#expired++;
+    this.#loading.clear();
     this.#known.clear();
   }
 
@@ -202,16 +211,51 @@ export class ConfigCache {
 
   #fresh(entityId: string, resource: string, nowMs: number): ChainLink | undefined {
     if (this.#ttlMs === 0) return undefined;
-    const link = this.#known.get(resource, entityId);
-    if (link === undefined || link.expired !== this.#expired) return undefined;
+    const known = this.#inForce(this.#known.get(resource, entityId), nowMs);
+    if (known === undefined || known.expired !== this.#expired) return undefined;
+    const link = this.#followsChanges ? this.#caughtUp(known) : known;
+    if (link === undefined) return undefined;
     const ageMs = nowMs - link.origin.asOfMs;
-    // A clock that went back must not keep configuration alive for longer than its time.
+    // If the clock went back, the link must not live longer than its time.
     return ageMs >= 0 && ageMs < this.#ttlMs ? link : this.#renewed(link, nowMs);
   }
 
+  /** The link as of the last generation that was seen, if none of the changes since its own touched it. */
+  #caughtUp(link: ChainLink): ChainLink | undefined {
+    const generation = this.#config.generation();
+    if (link.generation === generation) return link;
+    if (!this.#isUnchanged(link, link.generation)) return undefined;
+    const caughtUp = ofGeneration(link, generation);
+    this.#known.set(link.bucket.resource, link.bucket.entityId, caughtUp);
+    return caughtUp;
+  }
+
+  #isUnchanged({ bucket, planId }: Pick<ChainLink, "bucket" | "planId">, since: number | undefined): boolean {
+    const { entityId, resource } = bucket;
+    return since !== undefined && this.#config.isUnchanged?.({ entityId, resource, planId }, since) === true;
+  }
+
   /**
-   * The link as a reading of now would answer it, where the store counts changes and had none since; only the plainest. Not where only
-   * an answer of the store tells of changes: who is refused by what is remembered asks for none.
+   * The link as it is at a reading of the clock: once an override of it has ended, what it leaves is remembered in its place. Undefined, too,
+   * where that does not go together: it may have been corrected since it was read.
+   */
+  #inForce(link: ChainLink | undefined, nowMs: number): ChainLink | undefined {
+    if (link === undefined || nowMs < link.untilMs || link.after === undefined) return link;
+    const { bucket, origin, generation, expired, readNumber, isConsistent } = link;
+    const read = { nowMs: origin.asOfMs, generation, expired, number: readNumber, how: "any" } as const;
+    const known = given({ reading: origin.reading, isConsistent: isConsistent ? (true as const) : undefined });
+    const level = levelAt(link.after.level, nowMs);
+    if (level.problem !== undefined) return undefined;
+    const then = this.#linkOf(bucket, { ...level, ...known }, read, link);
+    if (this.#known.get(bucket.resource, bucket.entityId) === link) {
+      this.#known.set(bucket.resource, bucket.entityId, then);
+    }
+    return then;
+  }
+
+  /**
+   * Renews an outdated link without a read, if the store counts changes and had none since. Only for plain links, and only if the count
+   * is known synchronously: a request that is refused from memory would never hear of a change.
    */
   #renewed(link: ChainLink, nowMs: number): ChainLink | undefined {
     if (this.#config.resolveSync === undefined) return undefined;
@@ -237,7 +281,9 @@ export class ConfigCache {
     const bucket = bucketKey(entityId, resource);
     const underWay = this.#loading.get(bucket.id);
     if (underWay !== undefined && underWay.number > sinceRead && (how === "any" || underWay.how === how)) {
-      return underWay.link;
+      // A read that began before a change may not have it.
+      if (!this.#followsChanges || this.#isUnchanged({ bucket, planId: undefined }, underWay.generation))
+        return underWay.link;
     }
     const read = this.#beginRead(nowMs, how);
     const resolved =
@@ -245,15 +291,17 @@ export class ConfigCache {
     if (!(resolved instanceof Promise)) return this.#remember(bucket, resolved, read);
     const link = resolved
       .then((config) => {
-        // Levels that conflicted may have been mended while the answer was on its way.
-        if (config.problem === undefined || this.#config.generation() === read.generation) {
-          return this.#remember(bucket, config, read);
-        }
+        const generation = this.#config.generation();
+        // A store that is asked for the first time may have said only now that it counts changes.
+        const isNumbered = read.generation !== undefined || generation === undefined;
+        // Conflicting levels may have been corrected while the answer was on its way.
+        const isCurrent = levelAt(config, read.nowMs).problem === undefined || generation === read.generation;
+        if (isNumbered && isCurrent) return this.#remember(bucket, config, read);
         done();
         return this.#load(entityId, resource, wanted);
       })
       .finally(() => done());
-    const loading: Loading = { number: read.number, how, link };
+    const loading: Loading = { number: read.number, how, generation: read.generation, link };
     const done = () => {
       if (this.#loading.get(bucket.id) === loading) this.#loading.delete(bucket.id);
     };
@@ -265,7 +313,7 @@ export class ConfigCache {
     return { nowMs, generation: this.#config.generation(), expired: this.#expired, number: ++this.#reads, how };
   }
 
-  /** One set for all buckets that got the same list: a store in memory hands out the one it holds. */
+  /** Shares one set among all buckets with the same list: a store in memory returns the list that it holds. */
   #setOf(limits: readonly Limit[]): LimitSet {
     let set = this.#sets.get(limits);
     if (set === undefined) {
@@ -277,41 +325,39 @@ export class ConfigCache {
 
   #remember(bucket: BucketKey, config: LevelConfig, read: ConfigRead): ChainLink {
     const { entityId, resource } = bucket;
-    if (config.problem !== undefined) throw mergeError(bucket, config.problem);
-    const { expired, number } = read;
+    const { expired, number, nowMs: atMs } = read;
+    if (this.#settings === undefined || this.#settings.number < number) {
+      const { onUnavailable, frozen } = config;
+      const generation = read.generation === undefined ? undefined : (config.generation ?? read.generation);
+      this.#settings = { onUnavailable, frozen, expired, number, generation, atMs };
+    }
+    const now = levelAt(config, read.nowMs);
+    if (now.problem !== undefined) throw mergeError(bucket, now.problem);
     this.#misses++;
     const before = this.#known.get(resource, entityId);
-    const link = this.#linkOf(bucket, resource === TOTAL_RESOURCE ? asTotals(config) : config, read, before);
-    // An answer that was overtaken by that of a later read is older than it.
+    const link = this.#linkOf(bucket, resource === TOTAL_RESOURCE ? asTotals(now) : now, read, before);
+    // The answer of a later read may have arrived first.
     const isLatest = before === undefined || before.readNumber < number;
     if (this.#ttlMs > 0 && expired === this.#expired && isLatest) this.#known.set(resource, entityId, link);
     return link;
   }
 
   #linkOf(bucket: BucketKey, config: LevelConfig, read: ConfigRead, before: ChainLink | undefined): ChainLink {
-    const { nowMs, generation, expired, number, how } = read;
+    const { nowMs, expired, number, how } = read;
+    const generation = read.generation === undefined ? undefined : (config.generation ?? read.generation);
     const isConsistent = how === "consistent" || config.isConsistent === true;
     const found = this.#setOf(config.limits);
     const set = before?.set.signature === found.signature ? before.set : found;
-    // Of one place from the beginning: an array that grows takes room for seventeen.
+    // Made with one element: an array that grows reserves room for seventeen.
     const singleChain = [undefined as unknown as ChainLink];
     const totals =
       config.totals.length === 0
         ? undefined
         : this.#linkOf(bucketKey(bucket.entityId, TOTAL_RESOURCE), asTotals(config), read, before?.totals);
-    const origin: SetOrigin = {
-      // As new as this reading, also where nothing changed: limits that another process gave in a request would otherwise
-      // stay on the bucket for good, even when that process is gone.
-      asOfMs: nowMs,
-      generation: generation ?? null,
-      ...(config.reading === undefined ? {} : { reading: isConsistent ? config.reading : 0 }),
-      ...(OWN.has(config.source) ? { own: true } : {}),
-      ...changesIn(config, (limits) => this.#setOf(limits)),
-    };
-    // What every take looks at comes first, so that it stands together in memory.
+    // The fields that every take reads come first, so that they are adjacent in memory.
     const made: ChainLink = {
       expired,
-      origin: this.#origins.shared(origin),
+      origin: this.#origins.of(config, { nowMs, generation, isConsistent }, (limits) => this.#setOf(limits)),
       next: config.cascade ? config.parentId : undefined,
       access: config.access,
       totals,
@@ -321,6 +367,7 @@ export class ConfigCache {
       charged: set,
       generation,
       onUnavailable: config.onUnavailable,
+      frozen: config.frozen,
       singleChain,
       bucket,
       limits: set.limits,
@@ -334,6 +381,8 @@ export class ConfigCache {
       readNumber: number,
       isConsistent,
       asParent: undefined,
+      untilMs: config.next?.atMs ?? Number.POSITIVE_INFINITY,
+      after: config.next,
     };
     const asParent = this.#asParent(made, config.forEveryone);
     const link = asParent === undefined ? made : { ...made, asParent };
@@ -347,22 +396,4 @@ export class ConfigCache {
     const charged = forEveryone === undefined ? link.charged : this.#setOf(forEveryone);
     return { ...link, limits, charged, totals: link.totals?.asParent ?? link.totals };
   }
-}
-
-/** Whether a link was read for a request, with every change that was answered before it. */
-export function isJustRead({ isConsistent, readNumber }: ChainLink, sinceRead: number): boolean {
-  return isConsistent && readNumber > sinceRead;
-}
-
-/** Levels of the entity's own. */
-const OWN: ReadonlySet<LimitSource> = new Set(["entity", "entityDefault", "entityTotal"]);
-
-/**
- * The level that comes after a chain, if any. Links are remembered from different times, so an entity may seem to be above its own
- * child where the two changed places in between; each is charged once all the same.
- */
-function nextOf(chain: readonly ChainLink[]): string | undefined {
-  const next = chain.at(-1)?.next;
-  if (next === undefined || chain.length >= LEVELS_MAX) return undefined;
-  return chain.some(({ bucket }) => bucket.entityId === next) ? undefined : next;
 }

@@ -3,52 +3,45 @@ import type { Steps } from "../../domain/steps.ts";
 import type { Clock } from "../../ports/system.ts";
 
 /**
- * The time that a request has for all that it waits for before the store is asked to take: however many levels of configuration
- * have to be read, it is one. What is read later is remembered for the next request.
- *
- * It is one sleep, not a look at the clock: what is heard of the server's time meanwhile may put the clock.
+ * The time limit of a request for reading configuration, however many levels there are. What arrives later is cached for the next
+ * request. It is one sleep, not a comparison of clock readings: an answer of the server may adjust the clock meanwhile.
  */
-export class Deadline {
-  readonly #clock: Clock;
-  readonly #leftMs: number;
-  #off: AbortController | undefined;
-  #over: Promise<never> | undefined;
-
-  /** It begins with the first wait. */
-  constructor(clock: Clock, leftMs: number) {
-    this.#clock = clock;
-    this.#leftMs = leftMs;
-  }
-
-  /** What comes of a wait; `RateLimiterUnavailable` when the time is over first. */
-  bounding(waited: Promise<unknown>): Promise<unknown> {
-    return Promise.race([waited, this.#timeIsOver()]);
-  }
-
-  /** Nothing more is waited for. */
-  end(): void {
-    this.#off?.abort();
-  }
-
-  #timeIsOver(): Promise<never> {
-    if (this.#over === undefined) {
-      this.#off = new AbortController();
-      this.#over = this.#clock.sleep(this.#leftMs, this.#off.signal).then(() => {
-        throw new RateLimiterUnavailable("The limits were not read within `timeoutMs`.");
-      });
-      this.#over.catch(() => {});
-    }
-    return this.#over;
-  }
+export interface Deadline {
+  /** Rejects with `RateLimiterUnavailable` if the time is over before the wait. The time begins with the first wait. */
+  bound(waited: Promise<unknown>): Promise<unknown>;
+  end(): void;
 }
 
-/** The steps, each of whose waits ends with the deadline. */
+export function deadlineAfter(clock: Clock, leftMs: number): Deadline {
+  let off: AbortController | undefined;
+  let over: Promise<never> | undefined;
+  const timeIsOver = () => {
+    off = new AbortController();
+    const slept = clock.sleep(leftMs, off.signal).then(() => {
+      throw new RateLimiterUnavailable("The limits were not read within `timeoutMs`.");
+    });
+    slept.catch(() => {});
+    return slept;
+  };
+  return {
+    bound: (waited) => {
+      over ??= timeIsOver();
+      return Promise.race([waited, over]);
+    },
+    end: () => off?.abort(ENDED),
+  };
+}
+
+/** Without a reason of its own, every abort would make an error with a stack. */
+const ENDED = "The wait is over.";
+
+/** Bounds each wait of the steps by the deadline. */
 export function* keptBy<Value>(deadline: Deadline | undefined, steps: Steps<Value>): Steps<Value> {
   let step = steps.next();
   while (!step.done) {
     let value: unknown;
     try {
-      value = yield deadline === undefined ? step.value : deadline.bounding(step.value);
+      value = yield deadline === undefined ? step.value : deadline.bound(step.value);
     } catch (error) {
       step = steps.throw(error);
       continue;

@@ -3,12 +3,12 @@ import { nearestName } from "../../domain/names/known-names.ts";
 import type { ConfigStore } from "../../ports/config-store.ts";
 import type { Clock } from "../../ports/system.ts";
 
-/** How many names are read to find a near one. */
+/** The search for a near name reads at most this many names. */
 const NAMES_MAX = 1_000;
 
 /**
- * Tells whoever misspelled a resource which one was probably meant. Only an error that is on its way out asks the store for names, and
- * the answer is remembered: a client that goes on misspelling costs nothing more.
+ * Suggests the resource that a misspelled name probably meant. Only an error asks the store for names, and the answer is cached: a
+ * client that keeps misspelling costs nothing more.
  */
 export class NearResources {
   readonly #config: ConfigStore;
@@ -22,10 +22,10 @@ export class NearResources {
     this.#ttlMs = ttlMs;
   }
 
-  /** Throws the error, with the near name where limits are missing and there is one. */
+  /** Throws the error. If limits are missing and a near name exists, the message suggests it. */
   async rethrow(error: unknown, asked: { readonly resource: string }): Promise<never> {
     if (!(error instanceof ValidationError) || error.code !== "limits_missing") throw error;
-    // Whoever hears that limits are missing has asked rightly: before that, it may be no request at all.
+    // With this code the request was checked; before that, `asked` may be no request at all.
     const near = nearestName(asked.resource, await this.#names());
     if (near === undefined || near === asked.resource) throw error;
     throw new ValidationError(error.code, (ways) => `${messageFor(error, ways)} Did you mean the resource ${near}?`);
@@ -35,7 +35,7 @@ export class NearResources {
     const atMs = this.#clock.now();
     if (this.#read === undefined || atMs - this.#read.atMs >= this.#ttlMs) {
       // A store that cannot list must not hide what was wrong with the request.
-      const list = async () => (await this.#config.listResources({ limit: NAMES_MAX })).items;
+      const list = async () => (await this.#config.listResources(atMs, { limit: NAMES_MAX })).items;
       this.#read = { atMs, names: list().catch(() => []) };
     }
     return this.#read.names;

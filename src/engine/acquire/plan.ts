@@ -1,56 +1,122 @@
 import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import { ticketOfRest } from "../../domain/bucket/give-back.ts";
-import type { Tokens } from "../../domain/charge/amounts.ts";
-import { checkAtomic } from "../../domain/charge/atomic.ts";
-import type { Among, ChargeRules } from "../../domain/charge/charges.ts";
+import type { BesideBuckets } from "../../domain/charge/caller-usage.ts";
+import { checkAtomic, nothingCounted } from "../../domain/charge/charge-errors.ts";
+import type { ChargeRules } from "../../domain/charge/charges.ts";
+import { TOTAL_RESOURCE } from "../../domain/config/totals.ts";
 import { ConflictError, NotFoundError, ResourceDisabled, ValidationError } from "../../domain/names/errors.ts";
-import type { DraftData, LeaseDraft, TakeContext, TakenAnswer, Undecided } from "../../ports/bucket-store.ts";
-import type { KeyMark, LeaseWrite } from "../../ports/lease-write.ts";
+import type {
+  DraftData,
+  KeyMark,
+  LeaseDraft,
+  LeaseWrite,
+  TakeContext,
+  TakenAnswer,
+  Undecided,
+} from "../../ports/bucket-store.ts";
 import type { Store } from "../../ports/store.ts";
 import type { LeasePart } from "../lease/lease-part.ts";
 import type { Settings } from "../limiter/settings.ts";
 import type { Refusal } from "../refusal/refusal.ts";
-import { type ChainLink, type ConfigCache, type HowRead, isJustRead } from "./config-cache.ts";
-import { covering, untoldLevels } from "./cover.ts";
+import { besideBuckets } from "../usage/caller-usage.ts";
+import { alsoOf } from "./also.ts";
+import { type ChainLink, isJustRead } from "./chain-link.ts";
+import type { ConfigCache, HowRead } from "./config-cache.ts";
+import { amongOf, disagreeing, inLockOrder, type PartChain, summed } from "./parts.ts";
 import { type AcquireRequest, askedAs, type Demand, demandsFor, demandsOf } from "./request.ts";
 import type { Taken } from "./store-client.ts";
-import { summed } from "./summed.ts";
 
-/** One resource of a request, with the chain that it is taken from. */
-export interface PartChain {
-  readonly consume: Tokens;
-  readonly chain: readonly ChainLink[];
+/**
+ * Adds to each demand what is known of the configuration that it covers: of its own level, and of the levels above it without a
+ * demand. Those have no bucket by which a change of access could be noticed, so the next level below stands for them
+ * (docs/adr/0020-switches-reach-what-is-below.md).
+ *
+ * `sinceRead` is the number of the last read of configuration when the request came.
+ */
+function covering(demands: readonly Demand[], chain: readonly ChainLink[], sinceRead: number): readonly Demand[] {
+  const [only] = chain;
+  // A store that counts changes notices them without buckets.
+  if (only?.generation !== undefined) return demands;
+  if (chain.length === 1 && only !== undefined) {
+    return isJustRead(only, sinceRead) ? demands.map((demand) => ({ ...demand, isConfigJustRead: true })) : demands;
+  }
+  const asked = new Map(demands.flatMap((demand) => (demand.take.length > 0 ? [[demand.bucket.id, demand]] : [])));
+  const covers = new Map<string, Demand>();
+  let above: ChainLink[] = [];
+  for (const link of chain.toReversed()) {
+    above.push(link);
+    const demand = asked.get(link.bucket.id);
+    if (demand === undefined) continue;
+    covers.set(link.bucket.id, covered(demand, above, sinceRead));
+    above = [];
+  }
+  return demands.map((demand) => {
+    if (demand.bucket.resource === TOTAL_RESOURCE) {
+      return { ...demand, isConfigJustRead: isJustRead(demand.link, sinceRead) };
+    }
+    return covers.get(demand.bucket.id) ?? demand;
+  });
 }
 
-/** A request worked out against its chains; handed to the store as the context of its claims. */
+/**
+ * The first levels of a chain that no demand covers and that were not read for this request: if one of them was disabled, the take
+ * would not notice.
+ */
+function untoldLevels(
+  demands: readonly Demand[],
+  chain: readonly ChainLink[],
+  sinceRead: number,
+): readonly ChainLink[] {
+  if (chain[0]?.generation !== undefined) return NONE;
+  const untold: ChainLink[] = [];
+  for (const link of chain) {
+    if (demands.some(({ bucket, take }) => take.length > 0 && bucket.id === link.bucket.id)) break;
+    if (!isJustRead(link, sinceRead)) untold.push(link);
+  }
+  return untold;
+}
+
+const NONE: readonly ChainLink[] = [];
+
+function covered(demand: Demand, levels: readonly ChainLink[], sinceRead: number): Demand {
+  const isConfigJustRead = levels.every((link) => isJustRead(link, sinceRead));
+  const { origin, link } = demand;
+  const isOff = link.access === "disabled";
+  if (origin.reading === undefined) return { ...demand, isConfigJustRead, isOff };
+  // The oldest reading: a doubt about the bucket is resolved only if all levels were read after it.
+  const reading = Math.min(...levels.map((link) => link.origin.reading ?? 0));
+  return { ...demand, isConfigJustRead, isOff, origin: reading === origin.reading ? origin : { ...origin, reading } };
+}
+
+/** A request worked out against its chains. The store gets it as the context of its claims. */
 export interface Plan extends TakeContext {
-  /** A plan is no outcome yet. */
+  /** Tells a plan from an outcome. */
   readonly ok?: undefined;
   readonly request: AcquireRequest;
-  /** Of all resources, one after the other. */
+  /** The demands of all parts, one after the other. */
   readonly demands: readonly Demand[];
-  /** The demands of which something is wanted. */
+  /** The demands with amounts. */
   readonly claims: readonly Demand[];
-  /** Where the demands of the further resources begin. */
+  /** The index of the first demand of each further part. */
   readonly parts: readonly number[];
 }
 
-/** The reading of the clock that a plan goes by, how long the store may take for it, and what was read before it. */
+/** The clock reading of a plan, its timeout, and the reads before it. */
 export interface PlanTime extends Pick<TakeContext, "nowMs" | "timeoutMs"> {
-  /** The number of the last read of configuration when the request came: later ones were begun for it, or beside it. */
+  /** The number of the last read of configuration when the request came. */
   readonly sinceRead: number;
 }
 
-/** A request whose first plan met configuration that has changed: when it came, and how configuration is to be read now. */
+/** A request whose first plan met changed configuration. */
 export interface Replanned extends Pick<PlanTime, "sinceRead"> {
   readonly startedMs: number;
   readonly how: HowRead;
 }
 
-/** The plan; or the refusal that the deny memory knows already; or that configuration has changed; or that it must be read to know that. */
+/** A plan, a refusal from the deny memory, `stale` (configuration has changed), or `unsure` (read it to know). */
 export type Planned = Plan | Refusal | "stale" | "unsure";
 
-/** How many plans are made for one request, each after configuration changed under the last, before giving up. */
+/** A request gives up after this many plans, each made because configuration changed under the last. */
 export const PLANS_MAX = 50;
 
 export const ONE_PART: readonly number[] = Object.freeze([]);
@@ -66,25 +132,25 @@ export function planOf(
     const demands = covering(demandsFor(request, chain, rules), chain, sinceRead);
     return planned(request, { demands, claims: claimsOf(demands), parts: ONE_PART }, chain, { nowMs, timeoutMs });
   }
-  const alsoNamed = others.flatMap(({ consume }) => Object.keys(consume));
-  const first = demandsOf(request.consume, chain, rules, { isFurther: false, alsoNamed });
-  const demands = [...covering(askedAs(first, request), chain, sinceRead)];
+  const all = [{ entityId: request.entityId, consume: request.consume, chain, rules }, ...others];
+  const demands: Demand[] = [];
   const parts: number[] = [];
-  for (const { consume, chain } of others) {
-    parts.push(demands.length);
-    const further = askedAs(demandsOf(consume, chain, rules, FURTHER), request);
-    demands.push(...covering(further, chain, sinceRead));
+  for (const [i, part] of all.entries()) {
+    if (i > 0) parts.push(demands.length);
+    const own = demandsOf(part.consume, part.chain, part.rules ?? rules, amongOf(all, i));
+    demands.push(...covering(askedAs(own, request), part.chain, sinceRead));
   }
-  return planned(request, { demands, claims: summed(claimsOf(demands)), parts }, chain, { nowMs, timeoutMs });
+  const claims = inLockOrder(summed(claimsOf(demands)), all);
+  if (claims.length === 0) throw nothingCounted(chain);
+  return planned(request, { demands, claims, parts }, chain, { nowMs, timeoutMs }, others);
 }
-
-const FURTHER: Among = { isFurther: true, alsoNamed: [] };
 
 export function planned(
   request: AcquireRequest,
   { demands, claims, parts }: Pick<Plan, "demands" | "claims" | "parts">,
   chain: readonly ChainLink[],
   { nowMs, timeoutMs }: Pick<TakeContext, "nowMs" | "timeoutMs">,
+  others: readonly PartChain[] = [],
 ): Plan {
   return {
     request,
@@ -94,20 +160,44 @@ export function planned(
     nowMs,
     timeoutMs,
     generation: chain[0]?.generation,
+    goesBy: () => namesBeside(claims, chainsOf(chain, others).flat()),
     atomic: request.atomic === true,
     signal: request.signal,
   };
 }
 
-/** The plan; throws where it must be taken at once and is more than the store can take at once. */
+/** The names that the levels of a request go by and that no claim has. */
+function namesBeside(claims: readonly Demand[], links: readonly ChainLink[]): readonly string[] {
+  const names = new Set<string>();
+  for (const { bucket: own, planId } of links) {
+    if (!claims.some(({ bucket }) => bucket.entityId === own.entityId)) names.add(own.entityId);
+    if (!claims.some(({ bucket }) => bucket.resource === own.resource)) names.add(own.resource);
+    if (planId !== undefined) names.add(planId);
+  }
+  return [...names];
+}
+
+/** The demands of the entity that asks, and of its parents: their levels name the limits of a refusal. */
+export function ownDemands({ request: { entityId }, demands, parts }: Plan): readonly Demand[] {
+  if (parts.length === 0) return demands;
+  return byPart({ demands, parts }).flatMap((own) => (own[0]?.bucket.entityId === entityId ? own : []));
+}
+
+/** The demands of each part. */
+export function byPart({ demands, parts }: Pick<Plan, "demands" | "parts">): readonly (readonly Demand[])[] {
+  const bounds = [0, ...parts, demands.length];
+  return bounds.slice(0, -1).map((from, i) => demands.slice(from, bounds[i + 1]));
+}
+
+/** Throws if the plan is atomic and has more claims than the store takes at once. */
 export function takable(plan: Plan, { atomicBucketsMax }: Pick<Store, "atomicBucketsMax">): Plan {
   if (plan.atomic) checkAtomic(plan.request, { items: plan.claims.length, itemsMax: atomicBucketsMax });
   return plan;
 }
 
 /**
- * The levels of all its resources that have to be read for this request: no bucket tells of them, or they were read at different
- * times and do not agree about a total that the resources share.
+ * The levels that must be read for this request: no demand covers them, or they were read at different times and disagree about a
+ * total that the resources share.
  */
 export function unreadIn(
   { demands }: Plan,
@@ -117,25 +207,14 @@ export function unreadIn(
 ): readonly ChainLink[] {
   if (others.length === 0) return untoldLevels(demands, chain, sinceRead);
   const chains = chainsOf(chain, others);
-  return [...chains.flatMap((one) => untoldLevels(demands, one, sinceRead)), ...disagreeing(chains.flat())];
-}
-
-/** A total is one bucket, charged by all resources: by one reading of it, or one would be charged to limits that another has not. */
-function disagreeing(links: readonly ChainLink[]): readonly ChainLink[] {
-  return links.filter(({ bucket, totals }) =>
-    links.some((one) => one.bucket.entityId === bucket.entityId && !isSameTotals(one.totals, totals)),
-  );
-}
-
-function isSameTotals(one: ChainLink | undefined, other: ChainLink | undefined): boolean {
-  return one?.set.signature === other?.set.signature && one?.charged.signature === other?.charged.signature;
+  return [...chains.flatMap((one) => untoldLevels(demands, one, sinceRead)), ...disagreeing(chains)];
 }
 
 function chainsOf(chain: readonly ChainLink[], others: readonly PartChain[]): readonly (readonly ChainLink[])[] {
   return [chain, ...others.map((other) => other.chain)];
 }
 
-/** All links whose configuration was not read for this request. */
+/** The links that were not read for this request. */
 export function notJustRead(
   chain: readonly ChainLink[],
   others: readonly PartChain[],
@@ -146,12 +225,12 @@ export function notJustRead(
     .filter((link) => !isJustRead(link, sinceRead));
 }
 
-/** Whether an error is about what configuration says, which may be out of date. */
+/** True if the error follows from configuration, which may be out of date. */
 export function isByConfig(error: unknown): boolean {
   return error instanceof ValidationError || error instanceof ResourceDisabled || error instanceof NotFoundError;
 }
 
-/** Whether all links were read from the same configuration. */
+/** True if all links have the same generation. */
 export function isOneReading(chain: readonly ChainLink[], others: readonly PartChain[]): boolean {
   const generation = chain[0]?.generation;
   return chainsOf(chain, others)
@@ -159,7 +238,7 @@ export function isOneReading(chain: readonly ChainLink[], others: readonly PartC
     .every((link) => link.generation === generation);
 }
 
-/** All levels of the chains that have one of these buckets: a doubt about one level may be about any above it. */
+/** All levels of the chains that contain one of the buckets: a doubt about a level may come from any level above it. */
 function levelsOf(
   buckets: readonly BucketKey[] | undefined,
   chain: readonly ChainLink[],
@@ -167,13 +246,12 @@ function levelsOf(
 ): readonly ChainLink[] | undefined {
   if (buckets === undefined) return undefined;
   const doubted = new Set(buckets.map(({ id }) => id));
-  const chains = [chain, ...others.map((other) => other.chain)];
   const isDoubted = ({ bucket, totals }: ChainLink) =>
     doubted.has(bucket.id) || (totals !== undefined && doubted.has(totals.bucket.id));
-  return chains.flatMap((one) => (one.some(isDoubted) ? one : []));
+  return chainsOf(chain, others).flatMap((one) => (one.some(isDoubted) ? one : []));
 }
 
-/** Forgets configuration that a plan went by and that has changed, and answers how it is to be read again. */
+/** Expires configuration that has changed under a plan, and returns how to read it again. */
 export function readAgain(
   cache: ConfigCache,
   { buckets }: Extract<Taken, { kind: "stale" }>,
@@ -181,72 +259,57 @@ export function readAgain(
   others: readonly PartChain[],
 ): HowRead {
   cache.expire(levelsOf(buckets, chain, others));
-  // A bucket cast the doubt: what is read now must have what it is about.
+  // A bucket raised the doubt, so the next read must contain the change.
   return buckets === undefined ? "any" : "consistent";
 }
 
-/** The first level that is switched off; parents count too. */
-export function disabledIn(chain: readonly ChainLink[]): ResourceDisabled | undefined {
-  for (let i = 0; i < chain.length; i++) {
-    const link = chain[i] as ChainLink;
-    if (link.access !== "disabled") continue;
-    // That a resource is off for everybody counts at the entity itself, which may be exempt from it. A parent that is not
-    // exempt must not refuse an entity that is.
-    if (i > 0 && link.accessSource === "resource") continue;
-    const { entityId, resource } = link.bucket;
-    return new ResourceDisabled({ entityId, resource, level: link.accessSource });
-  }
-  return undefined;
-}
-
-/** The chain; throws where one of its levels is switched off. */
-export function enabled(chain: readonly ChainLink[]): readonly ChainLink[] {
-  const disabled = disabledIn(chain);
-  if (disabled !== undefined) throw disabled;
-  return chain;
-}
-
-/** What a lease holds on each resource, the first first. */
+/** The parts of a lease, in the order of the request. */
 export function leaseParts(
   { request, demands, claims, parts, nowMs }: Plan,
   answers: readonly TakenAnswer[],
 ): readonly LeasePart[] {
   const takenAtMs = answers[0]?.readingMs ?? nowMs;
-  const { entityId } = request;
-  if (parts.length === 0)
-    return [
-      { entityId, resource: request.resource, demands, taken: answers, isShadowed: isShadowed(answers), takenAtMs },
-    ];
-  const bounds = [0, ...parts, demands.length];
+  if (parts.length === 0) {
+    const beside = besideIn(request.consume, demands);
+    const { entityId, resource } = request;
+    return [{ entityId, resource, demands, taken: answers, isShadowed: isShadowed(answers), takenAtMs, beside }];
+  }
+  const consumes = [request.consume, ...alsoOf(request).map(({ consume }) => consume)];
   const byBucket = new Map(claims.map(({ bucket }, i) => [bucket.id, answers[i]]));
-  return bounds.slice(0, -1).map((from, i) => {
-    const own = demands.slice(from, bounds[i + 1]);
+  return byPart({ demands, parts }).map((own, i) => {
     const taken = claimsOf(own).flatMap(({ bucket, take }) => {
       const answer = byBucket.get(bucket.id);
-      // Of a draft there are no answers yet.
+      // A draft has no answers yet.
       if (answer === undefined) return [];
-      // The resources share one take of a total: what the first has of its periods, the next has not.
+      // The parts share one take of a bucket: the next one gets the rest of its periods.
       const ticket = ticketOfRest(answer.ticket, take);
       if (ticket !== answer.ticket) byBucket.set(bucket.id, { ...answer, ticket });
       return [answer];
     });
-    const resource = own[0]?.bucket.resource ?? request.resource;
-    return { entityId, resource, demands: own, taken, isShadowed: isShadowed(taken), takenAtMs };
+    // Each part has at least the demand of its own entity.
+    const { entityId, resource } = (own[0] as Demand).bucket;
+    const beside = besideIn(consumes[i], own);
+    return { entityId, resource, demands: own, taken, isShadowed: isShadowed(taken), takenAtMs, beside };
   });
 }
 
-/** What is written down of a lease, in the transaction of its take where the store has one. */
+function besideIn(consume: AcquireRequest["consume"], demands: readonly Demand[]): BesideBuckets | undefined {
+  const { link, take } = demands[0] as Demand;
+  return besideBuckets(consume, link, take, demands);
+}
+
+/** The record of a lease, written in the transaction of its take if the store has one. */
 export interface PartsDraft {
-  /** Must still be the caller's, or nothing is taken. */
+  /** The key must still belong to the caller, or nothing is taken. */
   readonly key: KeyMark | undefined;
-  /** Where the store has none: what is told of the take waits until the lease is written down. */
+  /** For a store without such a transaction: events of the take wait until the lease is written. */
   readonly undecided: Undecided | undefined;
   writeOf(parts: readonly LeasePart[]): LeaseWrite;
-  /** Of parts of which nothing is taken yet. */
+  /** `parts` describe the planned take; their `taken` lists are empty. */
   dataOf(parts: readonly LeasePart[]): DraftData;
 }
 
-/** The plan as the store gets it. */
+/** Adds the draft to the plan. */
 export function drafting(plan: Plan, draft: PartsDraft | undefined): Plan {
   if (draft === undefined) return plan;
   const { undecided } = draft;
@@ -259,7 +322,7 @@ export function drafting(plan: Plan, draft: PartsDraft | undefined): Plan {
   return { ...plan, lease };
 }
 
-/** A level of which nothing is wanted is not asked; it stays in the plan, for it may be adjusted later. */
+/** The demands with amounts. The others stay in the plan, because the lease may adjust them later. */
 export function claimsOf(demands: readonly Demand[]): readonly Demand[] {
   for (let i = 0; i < demands.length; i++) {
     if (demands[i]?.take.length === 0) return demands.filter(({ take }) => take.length > 0);
@@ -267,7 +330,7 @@ export function claimsOf(demands: readonly Demand[]): readonly Demand[] {
   return demands;
 }
 
-/** The limits changed with every plan, so that none of them could be decided by. */
+/** The limits changed with every plan. */
 export function configChurn({ entityId, resource }: AcquireRequest): ConflictError {
   return new ConflictError(
     "config_unstable",
@@ -276,8 +339,8 @@ export function configChurn({ entityId, resource }: AcquireRequest): ConflictErr
 }
 
 /**
- * What is left of the time of an acquire, by a clock that an answer of the store may have put meanwhile. No call outlasts the
- * time it has, so far more than that, or less than nothing, was not spent: how much was nobody knows, and half of it is left.
+ * The rest of `timeoutMs`. An answer of the store may have adjusted the clock meanwhile: if the time spent is negative or more than
+ * any call can take, it is unknown, and half of `timeoutMs` is left.
  */
 export function timeLeft({ timeoutMs }: Pick<Settings, "timeoutMs">, spentMs: number): number {
   const leftMs = spentMs < 0 || spentMs > 2 * timeoutMs ? Math.floor(timeoutMs / 2) : timeoutMs - spentMs;

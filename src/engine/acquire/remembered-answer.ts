@@ -1,9 +1,8 @@
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 
 /**
- * An answer that is asked for until there is one, and then remembered. Calls that come while a question is under way share it, so
- * that a store that is slow or down is asked once at a time. A failure is told to those who waited for it and is not remembered:
- * the next call asks again.
+ * Asks until there is an answer, and remembers it. Calls during a question share it, so that a slow store is asked once at a time. A
+ * failure rejects these calls and is not remembered.
  */
 export class RememberedAnswer<Value> {
   readonly #ask: () => Promise<Value>;

@@ -1,19 +1,37 @@
 import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
-import { isMade, type Limit } from "../../domain/limits/limit.ts";
+import { checkLimits, isMade, type Limit } from "../../domain/limits/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limits/limit-set.ts";
 import { BoundedMap } from "../../domain/names/bounded-map.ts";
+import { ValidationError } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
 import type { EngineDeps } from "../limiter/settings.ts";
-import type { ChainLink } from "./config-cache.ts";
-import { checkSupported } from "./limits-supported.ts";
+import type { ChainLink } from "./chain-link.ts";
 
-/** What limits are worked out for: something that is written by them, or a question, which changes nothing. */
+/** Checks limits. A limit that the store cannot keep is refused rather than ignored. */
+export function checkSupported<Name extends string, Measure extends string>(
+  given: readonly Limit<Name, Measure>[],
+  {
+    calendar,
+    store,
+  }: Pick<EngineDeps, "calendar"> & { readonly store: Pick<EngineDeps["store"], "name" | "tellsThresholds"> },
+): readonly Limit<Name, Measure>[] {
+  const limits = checkLimits(given, calendar);
+  const telling = store.tellsThresholds === true ? undefined : limits.find(({ notifyAt }) => notifyAt !== undefined);
+  if (telling === undefined) return limits;
+  throw new ValidationError(
+    "notify_unsupported",
+    `Limit "${telling.name}" has notifyAt, and the store ${store.name} keeps no marks of what was told. Leave notifyAt out, or use another store.`,
+  );
+}
+
+/** The limits are used for a write, or for a question, which changes nothing. */
 export type Purpose = "write" | "question";
 
-/** Since when this process goes by which set. */
+/** The set that this process applies to a bucket, and since when. */
 interface Since {
   readonly set: LimitSet;
   readonly asOfMs: number;
-  /** The link that it stands in for, as last asked for, and what was made of it: most requests ask for the same again. */
+  /** The last stored link and the link made of it: most requests ask for the same one again. */
   of?: ChainLink;
   link?: ChainLink;
 }
@@ -25,14 +43,14 @@ interface CheckedList {
 }
 
 /**
- * Limits given in a request stand in for the stored ones. On a bucket that sees both, or different ones from two
- * processes, the newer wins; so it is remembered since when this process goes by which set on which bucket.
+ * Limits of a request replace the stored ones. If a bucket sees both, or different ones from two processes, the newer set wins.
+ * So this class remembers since when this process applies which set to which bucket.
  */
 export class RequestLimits {
   readonly #since: BoundedMap<Since>;
-  /** Lists that were checked, by their first limit. Whoever gave one may change it since; its limits are those of makers, and cannot. */
+  /** Checked lists by their first limit. A caller may change its list later, but not limits that came from a maker. */
   readonly #checked = new WeakMap<Limit, CheckedList>();
-  /** Whether limits were ever given: until then stored ones need no look here. */
+  /** True once a request gave limits. Until then, links are returned as they are. */
   #used = false;
   readonly #deps: Pick<EngineDeps, "calendar" | "store">;
 
@@ -42,8 +60,8 @@ export class RequestLimits {
   }
 
   /**
-   * A chain as it counts now: its first level by the limits that were given, if any were; every other level by its stored ones,
-   * newer than those that earlier requests brought to the bucket, whether as the asker's own, a parent's or a further resource's.
+   * The chain as it applies now. The first level gets the given limits, if any. The other levels keep their stored limits, marked
+   * as newer than limits that earlier requests brought to the bucket.
    */
   inForce(
     chain: readonly ChainLink[],
@@ -60,8 +78,8 @@ export class RequestLimits {
   }
 
   /**
-   * The one level of a chain as it counts now, where that is quickly said: by limits that were checked before, or by the stored ones
-   * of a bucket that saw no others lately.
+   * `inForce` for a chain of one level, without work: for limits that were checked before, or the stored ones of a bucket that saw
+   * no others. Undefined otherwise.
    */
   inPlace(link: ChainLink, given: readonly Limit[] | undefined, nowMs: number): ChainLink | undefined {
     if (given === undefined) {
@@ -88,8 +106,8 @@ export class RequestLimits {
     return checked.set;
   }
 
-  #override(link: ChainLink, given: LimitSet, nowMs: number, purpose: Purpose): ChainLink {
-    const since = this.#sinceWhen(link.bucket, given, nowMs, purpose);
+  #override(link: ChainLink, instead: LimitSet, nowMs: number, purpose: Purpose): ChainLink {
+    const since = this.#sinceWhen(link.bucket, instead, nowMs, purpose);
     if (since.of === link && since.link !== undefined) return since.link;
     const { set, asOfMs } = since;
     const { reading, changeNumber } = link.origin;
@@ -97,8 +115,8 @@ export class RequestLimits {
       asOfMs,
       generation: null,
       ...(reading === undefined ? {} : { reading, given: true as const }),
-      // Stored limits do not count on the bucket meanwhile: what was changed of them by now is over when they return.
-      ...(changeNumber === undefined ? {} : { changeNumber }),
+      // The stored limits do not apply meanwhile. When they return, earlier changes of them must not be replayed.
+      ...given({ changeNumber }),
     };
     since.of = link;
     since.link = { ...link, set, limits: set.limits, charged: set, origin };

@@ -1,8 +1,7 @@
-import { findLimit } from "../../domain/bucket/bucket-state.ts";
-import { checkHold, checkHoldIn, hardSlotLimits } from "../../domain/bucket/hold-time.ts";
-import { holdNeeded } from "../../domain/bucket/slot-errors.ts";
-import { aboveCapacity } from "../../domain/charge/above-capacity.ts";
-import type { Amount, Tokens } from "../../domain/charge/amounts.ts";
+import { type BucketState, findLimit } from "../../domain/bucket/bucket-state.ts";
+import { checkHold, checkHoldIn, hardSlotLimits, slotLimits } from "../../domain/bucket/slot-time.ts";
+import type { Also, Amount, Tokens } from "../../domain/charge/amounts.ts";
+import { aboveCapacity } from "../../domain/charge/charge-errors.ts";
 import {
   ALONE,
   type Among,
@@ -12,15 +11,49 @@ import {
   chargesOf,
   countedAmong,
 } from "../../domain/charge/charges.ts";
-import { checkLeave } from "../../domain/limits/floor.ts";
+import { adjustOfSlots, holdNeeded } from "../../domain/limits/kinds/concurrent.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
 import type { Limit } from "../../domain/limits/limit.ts";
+import { checkLeave } from "../../domain/limits/limit-numbers.ts";
+import type { LimitSet } from "../../domain/limits/limit-set.ts";
 import { ValidationError } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
 import { KnownNames } from "../../domain/names/known-names.ts";
-import { checkResource, shown } from "../../domain/names/names.ts";
+import { shown } from "../../domain/names/names.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
-import { isCertainlyNever, observedIn, type Refusal } from "../refusal/refusal.ts";
-import type { ChainLink } from "./config-cache.ts";
-import { hasSlotLimits, withoutSlots } from "./slot-amounts.ts";
+import { basisOf, isCertainlyNever, type Refusal } from "../refusal/refusal.ts";
+import type { ChainLink } from "./chain-link.ts";
+
+/** True if one of the limits grants slots. */
+function hasSlotLimits({ limits, isBeyondRates }: LimitSet): boolean {
+  return isBeyondRates && limits.some((limit) => rulesOf(limit).holdsSlots);
+}
+
+/** Throws if an adjustment would take slots of a hard limit: a debt would exceed what may run at once. `charges` has one entry per level. */
+export function refuseSlots(
+  levels: readonly { readonly link: Pick<ChainLink, "charged" | "bucket"> }[],
+  charges: readonly (readonly Amount[])[],
+): void {
+  for (const [level, { link }] of levels.entries()) {
+    const [slots] = link.charged.isBeyondRates ? hardSlotLimits(link.charged.limits, charges[level] ?? []) : [];
+    if (slots !== undefined) throw adjustOfSlots(slots.name, link.bucket);
+  }
+}
+
+/** Drops the amounts of slots: there is no debt of slots. */
+export function withoutSlots({ limits, isBeyondRates }: LimitSet, amounts: readonly Amount[]): readonly Amount[] {
+  if (!isBeyondRates) return amounts;
+  const slots = slotLimits(limits, amounts);
+  return amounts.filter(({ limit }) => slots.every(({ name }) => name !== limit));
+}
+
+/** Like `withoutSlots`, by the limits that the bucket has in force. */
+export function withoutSlotsOn(state: BucketState, amounts: readonly Amount[]): readonly Amount[] {
+  return amounts.filter(({ limit: name }) => {
+    const held = findLimit(state, name);
+    return held === undefined || !rulesOf(held.limit).holdsSlots;
+  });
+}
 
 /** What to take, and for whom. TypeScript infers the measures from `limits`, so that a misspelled one does not compile. */
 export interface AcquireRequest<Measure extends string = string> {
@@ -37,10 +70,11 @@ export interface AcquireRequest<Measure extends string = string> {
   /** Limits for this request, in place of the stored limits of `entityId`. Default: the stored limits. */
   readonly limits?: readonly Limit<string, Measure>[];
   /**
-   * Further resources, with their tokens by measure. All are taken, or none; `lease.resource(name)` holds them.
-   * Default: none.
+   * The further parts that are taken, all or none: resources of the entity, with their tokens by measure; or a list of at most
+   * 15 parts, which may be of other entities. Each entity's parts are charged as a request of its own. `lease.resource(name)` and
+   * `lease.part({ entityId, resource })` hold them. Default: nothing.
    */
-  readonly also?: Readonly<Record<string, Tokens>>;
+  readonly also?: Also;
   /**
    * How long to wait for tokens before refusing, in ms. Requests of one process wait in the order in which they came,
    * those that must leave less (`leavePercent`) first. Default: no wait.
@@ -64,10 +98,10 @@ export interface AcquireRequest<Measure extends string = string> {
   readonly signal?: AbortSignal;
 }
 
-/** What is asked for: how much, what must be left, and for how long slots are held. */
+/** The amounts of a request, the share to leave, and the hold of its slots. */
 export type Asked = Pick<AcquireRequest, "consume" | "leavePercent" | "holdMs">;
 
-/** What a request wants of one level: a claim that remembers where it came from. */
+/** A claim on one level, with the link that it was made of. */
 export interface Demand extends Claim {
   readonly link: ChainLink;
 }
@@ -78,19 +112,14 @@ export function demandOf(link: ChainLink, take: readonly Amount[], bypass: boole
   return { link, bucket, set, origin, take, bypass, limits };
 }
 
-/** What a lease asks for later: of the same bucket, leaving as much, and holding slots for as long as its request said. */
+/** A later demand of a lease on the same bucket, with the `leavePercent` and `holdMs` of its request. */
 export function furtherDemand({ link, bypass, leavePercent, holdMs }: Demand, take: readonly Amount[]): Demand {
-  return {
-    ...demandOf(link, take, bypass),
-    ...(leavePercent === undefined ? {} : { leavePercent }),
-    ...(holdMs === undefined ? {} : { holdMs }),
-  };
+  return { ...demandOf(link, take, bypass), ...given({ leavePercent, holdMs }) };
 }
 
 /**
- * Checks the amounts against the limits of the chain, once, and turns tokens into millitokens, level by level. The entity that
- * asks comes first, also where it has no limits. So does a parent that stands below others with limits: those are called by how many levels
- * up they are. The parents above all limits are left out.
+ * Checks the amounts against the limits of the chain and turns tokens into millitokens, level by level. Levels without limits stay
+ * if a level above them has some, because names such as `day^1` count levels. Parents above the last level with limits are left out.
  */
 export function demandsOf(
   consume: Tokens | undefined,
@@ -114,14 +143,13 @@ export function demandsOf(
   return demands;
 }
 
-/** What a request that names no further resources wants of a chain, and must leave there. */
+/** The demands of a request that names no further resources. */
 export function demandsFor(asked: Asked, chain: readonly ChainLink[], rules: ChargeRules): readonly Demand[] {
   return askedAs(demandsOf(asked.consume, chain, rules, ALONE), asked);
 }
 
 /**
- * Of a stored lease whose request does not say how long it is held: so long at most. 0: it is charged at once. No name that a caller could
- * give.
+ * The longest hold of a stored lease whose request names none; 0 charges at once. A symbol, so that no caller can set it.
  */
 export const HELD_AT_MOST: unique symbol = Symbol("held at most, in ms");
 
@@ -133,16 +161,16 @@ function heldAtMost(demand: Demand, mostMs: number): Demand {
   if (bypass || !hasSlotLimits(set)) return demand;
   const [slots] = hardSlotLimits(set.limits, take);
   if (slots !== undefined) throw holdNeeded(slots.name, bucket);
-  // Nothing is held: of limits on how many are at once that refuse nothing, nothing is taken.
+  // Nothing is held, so soft limits on concurrency take nothing.
   return { ...demand, take: withoutSlots(set, take) };
 }
 
-/** The demand with a hold of its own, for the slots that it takes and for those that its lease takes later. */
+/** Sets the hold of the slots that the demand takes, and of those that its lease takes later. */
 function withHold(demand: Demand, holdMs: number): Demand {
   return demand.bypass || !hasSlotLimits(demand.set) ? demand : { ...demand, holdMs };
 }
 
-/** The demands of a request that must leave something, or says how long it holds slots. */
+/** Adds `leavePercent` and the hold of the request to its demands. */
 export function askedAs(demands: readonly Demand[], asked: HowAsked): readonly Demand[] {
   const { leavePercent, holdMs, [HELD_AT_MOST]: mostMs } = asked;
   const percent = checkLeave(leavePercent);
@@ -161,7 +189,7 @@ function holdingFor(demand: Demand, holdMs: number | undefined): Demand {
   return withHold(demand, holdMs);
 }
 
-/** The buckets that a request is charged to: of each level its own, then that of its totals, which nothing bypassed reaches. */
+/** Adds the bucket of the totals after each level; a bypassed level has none. */
 export function withTotals(chain: readonly ChainLink[]): readonly ChainLink[] {
   if (chain.every(({ totals }) => totals === undefined)) return chain;
   return chain.flatMap((link) =>
@@ -169,40 +197,14 @@ export function withTotals(chain: readonly ChainLink[]): readonly ChainLink[] {
   );
 }
 
-/** The further resources of a request, checked. */
-export function alsoOf({ resource, also }: AcquireRequest): readonly (readonly [resource: string, consume: Tokens])[] {
-  if (also === undefined) return [];
-  if (typeof also !== "object" || also === null || Array.isArray(also)) {
-    throw new ValidationError(
-      "also_invalid",
-      `also is ${shown(also)}; give an object of resources, { "gpu": { slots: 1 } }.`,
-    );
-  }
-  const parts = Object.entries(also);
-  if (parts.length >= RESOURCES_MAX) {
-    throw new ValidationError(
-      "also_invalid",
-      `The request names ${parts.length + 1} resources; at most ${RESOURCES_MAX} are allowed.`,
-    );
-  }
-  for (const [name] of parts) {
-    if (checkResource(name) !== resource) continue;
-    throw new ValidationError("also_invalid", `${name} is the resource of the request and in also; name it once.`);
-  }
-  return parts;
-}
-
-/** At most this many resources in one request. */
-const RESOURCES_MAX = 16;
-
 const REQUEST = new KnownNames<AcquireRequest>({
   ...{ entityId: true, resource: true, consume: true, limits: true, also: true },
   ...{ wait: true, atomic: true, leavePercent: true, holdMs: true, requestId: true, signal: true },
 });
 
 /**
- * Whether all names of a request are known. Every acquire asks this, and nearly every request has three names, which are counted
- * rather than looked up. A question may be asked with the request that it is about, so the names are those of a request there, too.
+ * True if all names of a request are known. Every acquire calls this, and nearly every request has three names, so they are counted
+ * rather than looked up. A question accepts the names of a request, too.
  */
 export function hasOnlyKnownNames(request: Partial<AcquireRequest>): boolean {
   let names = 0;
@@ -213,7 +215,7 @@ export function hasOnlyKnownNames(request: Partial<AcquireRequest>): boolean {
   return REQUEST.areAll(request);
 }
 
-/** Throws for a request, or a question, that is none or has a name that would be ignored. */
+/** Throws for a request or question that is no object, or has an unknown name. */
 export function checkRequest(request: unknown): void {
   if (typeof request !== "object" || request === null) {
     throw new ValidationError(
@@ -248,12 +250,12 @@ export function checkWait(wait: { readonly maxMs: number } | undefined): number 
 }
 
 /**
- * The error of a refusal that will never be anything else: more was asked for than a limit can hold, in any of its windows and with
- * what was bought. Only the bucket tells, looked at for this request: limits may have been raised, a quota topped up.
+ * The error of a request that can never be granted: it asks for more than a limit can hold, in any of its windows and with top-ups.
+ * Only a bucket that was read for this request proves that: limits may have been raised, a quota topped up.
  */
 export function neverIn(refusal: Refusal): ValidationError | undefined {
-  for (const one of observedIn(refusal)) {
-    // As of an earlier moment it is a refusal that says so.
+  for (const one of basisOf(refusal).by) {
+    // An older image proves nothing: then it is an ordinary refusal.
     if (one.seen !== "now") continue;
     for (const { limit: name, milli } of one.take) {
       const held = findLimit(one.state, name);
@@ -264,8 +266,18 @@ export function neverIn(refusal: Refusal): ValidationError | undefined {
   return undefined;
 }
 
-/** Throws for a refusal that will never be anything else. */
+// Not on the error itself: its members are the public interface.
+const NEVER = new WeakMap<ValidationError, Refusal>();
+
+/** Throws if the request can never be granted. */
 export function checkRefusal(refusal: Refusal): void {
   const never = neverIn(refusal);
-  if (never !== undefined) throw never;
+  if (never === undefined) return;
+  NEVER.set(never, refusal);
+  throw never;
+}
+
+/** The refusal of an error that `checkRefusal` has thrown; undefined for any other. */
+export function refusalOfNever(error: ValidationError): Refusal | undefined {
+  return NEVER.get(error);
 }

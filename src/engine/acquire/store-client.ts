@@ -4,7 +4,7 @@ import type { Ticket } from "../../domain/bucket/give-back.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
 import { debtTooLarge } from "../../domain/charge/charge-errors.ts";
 import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
-import type { Mode } from "../../domain/steps.ts";
+import { andThen, type Mode } from "../../domain/steps.ts";
 import type {
   Answer,
   BucketStore,
@@ -12,8 +12,8 @@ import type {
   Claim,
   Held,
   MaybePromise,
-  Operation,
   OperationReply,
+  Refunded,
   RenewReply,
   Returned,
   TakeContext,
@@ -25,16 +25,27 @@ import type { GaveBackEvent } from "../../ports/events.ts";
 import { type EventPublisher, reasonOf } from "../limiter/event-publisher.ts";
 import { type Lifecycle, limiterClosed } from "../limiter/lifecycle.ts";
 import type { EngineDeps, Settings } from "../limiter/settings.ts";
-import { type ObservedBucket, type Refusal, refusalOf } from "../refusal/refusal.ts";
-import { allDone } from "./all-done.ts";
+import { type ObservedBucket, observedBy, type Refusal, refusalOf } from "../refusal/refusal.ts";
 import type { CallStart, DenyMemory } from "./deny-memory.ts";
 import { RememberedAnswer } from "./remembered-answer.ts";
 import { checkRefusal } from "./request.ts";
-import { CREDITS, Credit, type CreditEvents, withoutConfigCheck } from "./store-calls.ts";
-import { type StoreWrite, StoreWrites, type WriteEnd } from "./store-writes.ts";
-import { allTaken, readingOf, seenIn, undoneOf } from "./take-answers.ts";
+import {
+  allEnded,
+  allTaken,
+  CREDITS,
+  Credit,
+  type CreditEvents,
+  Refund,
+  readingOf,
+  type StoreWrite,
+  StoreWrites,
+  seenIn,
+  undoneOf,
+  type WriteEnd,
+  withoutConfigCheck,
+} from "./store-calls.ts";
 
-/** What the store made of all claims of a request. */
+/** The store's decision about all claims of a request. */
 export type Taken =
   | { readonly kind: "granted"; readonly answers: readonly TakenAnswer[] }
   | { readonly kind: "refused"; readonly refusal: Refusal }
@@ -43,48 +54,45 @@ export type Taken =
   | { readonly kind: "stale"; readonly buckets: readonly BucketKey[] | undefined };
 
 /**
- * What became of a debit or credit; `state` is the one after it, where the store reports it. `gone`: there was nothing left
- * to give back to.
+ * The result of a debit or credit. `state` is the state after it, if the store reports it. `gone`: the bucket no longer exists.
  */
 interface Written {
   readonly outcome: WriteEnd["kind"];
   readonly state: BucketState | undefined;
-  /** Of a debit that is given back by itself. */
+  /** Gives back the debit. */
   readonly ticket: Ticket | undefined;
 }
 
-/** The levels of a request, the entity that asks first. */
+/** The levels of a request, the caller first. */
 type Chain = readonly { readonly bucket: BucketKey }[];
 
 const NOTHING_REPORTED = { state: undefined, ticket: undefined };
-
 const NOT_STORED: WriteEnd = { kind: "no" };
-
 const NONE_LATER: readonly Promise<unknown>[] = Object.freeze([]);
 
-/** Who hears of writes, besides the store. */
+/** Observers of writes. */
 export interface Listeners {
   readonly deny: DenyMemory;
-  /** Hears of everything that came back, for those that wait. */
+  /** Hears of every give-back, for requests that wait. */
   readonly returned: (returned: Returned) => void;
   readonly publisher: WriteEvents;
   readonly lifecycle: Lifecycle;
 }
 
-/** What is published of writes. */
+/** The events of writes. */
 type WriteEvents = Pick<EventPublisher, "charged" | "consumed"> & CreditEvents;
 
-/** The store, as far as writes to buckets need it. */
-export interface StoreClientDeps extends Pick<EngineDeps, "clock" | "calendar"> {
+/** The part of the store that writes to buckets need. */
+interface StoreClientDeps extends Pick<EngineDeps, "clock" | "calendar"> {
   readonly store: Pick<EngineDeps["store"], "onBackgroundFault">;
   readonly scope: {
-    readonly buckets: Pick<BucketStore, "take" | "takeSync" | "debit" | "credit" | "renew" | "topUp" | "reset">;
+    readonly buckets: Pick<BucketStore, "take" | "takeSync" | "debit" | "credit" | "refund" | "renew">;
   };
 }
 
 /**
- * Every write to buckets goes through here: the deny memory hears of each one, and closing waits for it. There is one
- * give-back, for refusals, rollbacks, releases and negative adjustments.
+ * Sends every write to buckets: the deny memory hears of each one, and closing waits for it. Refusals, rollbacks, releases and
+ * negative adjustments share one give-back.
  */
 export class StoreClient {
   readonly #deps: StoreClientDeps;
@@ -109,8 +117,8 @@ export class StoreClient {
   }
 
   /**
-   * Takes the claims; in the mode "sync" from a store that can answer without a promise. `chain`: every level of the request, those
-   * that are asked for nothing included.
+   * Takes the claims; in the mode "sync" from a store that can answer without a promise. `chain` has every level of the request, also
+   * those without a claim.
    */
   take(claims: readonly Claim[], chain: Chain, context: TakeContext, mode: Mode): MaybePromise<Taken> {
     const { buckets } = this.#deps.scope;
@@ -124,7 +132,7 @@ export class StoreClient {
     }
   }
 
-  /** Takes the claims from a store that answers with a promise, and goes on with `then`: with one promise for both. */
+  /** Takes the claims from a store that answers with a promise, and continues with `then` on the same promise. */
   takeThen<Value>(
     claims: readonly Claim[],
     chain: Chain,
@@ -135,10 +143,16 @@ export class StoreClient {
     return this.#answered(claims, chain, Promise.resolve(reply), context, then);
   }
 
-  /** Takes more for a lease: from where it was taken, by the limits it was taken under, whatever configuration says. */
-  async takeMore(claims: readonly Claim[], chain: Chain, undecided?: Undecided): Promise<Taken> {
+  /**
+   * Takes more for a lease, by the limits it was taken under, whatever configuration says now. `stale`: the generation is another one.
+   */
+  async takeMore(
+    claims: readonly Claim[],
+    chain: Chain,
+    { generation, undecided }: Pick<TakeContext, "generation" | "undecided">,
+  ): Promise<Taken> {
     if (this.#lifecycle.isStoreClosed) throw limiterClosed();
-    const context = { ...this.#context(), generation: undefined, atomic: false, undecided };
+    const context = { ...this.#context(), generation, limitsOf: "lease" as const, atomic: false, undecided };
     const taken = await this.take(claims.map(withoutConfigCheck), chain, context, "async");
     if (taken.kind === "refused") checkRefusal(taken.refusal);
     if (taken.kind !== "granted") return taken;
@@ -148,7 +162,7 @@ export class StoreClient {
     return taken;
   }
 
-  /** Gives back what is held on several buckets. What cannot be confirmed counts as not given. At once where the store does so at once. */
+  /** Gives back on several buckets. An unconfirmed give-back counts as not given. Synchronous if the store is. */
   giveBack(
     helds: readonly Held[],
     amounts: readonly (readonly Amount[])[],
@@ -157,7 +171,7 @@ export class StoreClient {
     return this.#giveBackBy(undefined, helds, amounts, reason);
   }
 
-  /** `untilMs`: of the request that it belongs to; undefined: it has a time of its own. */
+  /** `untilMs` is the deadline of the request; undefined: the give-back has its own. */
   #giveBackBy(
     untilMs: number | undefined,
     helds: readonly Held[],
@@ -173,13 +187,13 @@ export class StoreClient {
     return later.length === 0 ? this.#tellReturned(helds, reason) : this.#returnedAfter(later, helds, reason);
   }
 
-  // Not an async function, like `#answered`: every take of slots has a give-back.
+  // Not an async function, like `#answered`: every take of slots ends with a give-back.
   #returnedAfter(
     later: readonly Promise<unknown>[],
     helds: readonly Held[],
     reason: GaveBackEvent["reason"],
   ): Promise<void> {
-    const given = later.length === 1 ? (later[0] as Promise<unknown>) : allDone(later);
+    const given = later.length === 1 ? (later[0] as Promise<unknown>) : allEnded(later);
     return given.then(
       () => this.#tellReturned(helds, reason),
       (error) => {
@@ -194,19 +208,33 @@ export class StoreClient {
     for (let i = 0; i < helds.length; i++) this.#returned({ after: "use", bucket: (helds[i] as Held).bucket });
   }
 
-  /** Takes without a lower bound. Answers whether it is stored, certainly not, or perhaps. */
-  async debit(held: Held, amounts: readonly Amount[], undecided?: Undecided): Promise<Written> {
-    const { bucket } = held;
-    const send: StoreWrite["send"] = (context) =>
-      this.#deps.scope.buckets.debit(held, amounts, { ...context, undecided });
-    const end = this.#lifecycle.isStoreClosed ? NOT_STORED : await this.#writes.write({ bucket, send }, undefined);
-    if (end.kind === "tooDeep") throw debtTooLarge(held.bucket, amounts);
-    if (end.kind !== "applied") return { outcome: end.kind, ...NOTHING_REPORTED };
-    this.#publisher.charged(held.bucket, amounts, "adjust");
-    return { outcome: "applied", state: end.state, ticket: end.ticket };
+  /** Gives back without a lease, at most what is missing: the end says what was given. */
+  async refund(of: Refunded, amounts: readonly Amount[]): Promise<WriteEnd> {
+    if (this.#lifecycle.isStoreClosed) return NOT_STORED;
+    const end = await this.#writes.write(new Refund(this.#deps.scope.buckets, this.#publisher, of, amounts), undefined);
+    if (end.kind === "applied") this.#returned({ after: "use", bucket: of.bucket });
+    return end;
   }
 
-  /** Holds slots for as long again. It is not repeated here: who renews asks again while there is time. */
+  /** Takes without a lower bound. Synchronous if the store is. */
+  debit(
+    held: Held,
+    amounts: readonly Amount[],
+    reason: "adjust" | "charge",
+    undecided?: Undecided,
+  ): MaybePromise<Written> {
+    if (this.#lifecycle.isStoreClosed) return { outcome: "no", ...NOTHING_REPORTED };
+    const { buckets } = this.#deps.scope;
+    const send: StoreWrite["send"] = (context) => buckets.debit(held, amounts, { ...context, undecided });
+    return andThen(this.#writes.write({ bucket: held.bucket, send }, undefined), (end): Written => {
+      if (end.kind === "tooDeep") throw debtTooLarge(held.bucket, amounts);
+      if (end.kind !== "applied") return { outcome: end.kind, ...NOTHING_REPORTED };
+      this.#publisher.charged(held.bucket, amounts, reason);
+      return { outcome: "applied", state: end.state, ticket: end.ticket };
+    });
+  }
+
+  /** Holds slots for as long again. Without retries: the caller renews again while there is time. */
   async renew(held: Held, amounts: readonly Amount[]): Promise<RenewReply> {
     if (this.#lifecycle.isStoreClosed) return { kind: "unavailable", cause: limiterClosed() };
     try {
@@ -215,14 +243,6 @@ export class StoreClient {
       if (cause instanceof RateLimiterUnavailable) return { kind: "unavailable", cause };
       throw cause;
     }
-  }
-
-  topUp(operation: Operation, amounts: readonly Amount[]): Promise<OperationReply> {
-    return this.#operate(operation.bucket, () => this.#deps.scope.buckets.topUp(operation, amounts));
-  }
-
-  reset(operation: Operation, limits: readonly string[] | undefined): Promise<OperationReply> {
-    return this.#operate(operation.bucket, () => this.#deps.scope.buckets.reset(operation, limits));
   }
 
   // Not an async function: its frame, and two promises that it takes besides, would be a tenth of a take from SQLite.
@@ -234,7 +254,7 @@ export class StoreClient {
     then: (taken: Taken) => MaybePromise<Value>,
   ): Promise<Value> {
     const since = this.#deny.begin();
-    // Of one claim alone there is nothing to give back when it is refused.
+    // A single claim that is refused has nothing to give back.
     const untilMs = claims.length > 1 ? this.#deps.clock.now() + timeoutMs : undefined;
     const callEnds = this.#lifecycle.callBegins();
     const ended = (taken: Taken): MaybePromise<Value> => {
@@ -264,13 +284,13 @@ export class StoreClient {
   }
 
   #failed(claims: readonly Claim[], error: unknown): Taken {
-    // They may have been taken.
+    // The claims may have been taken.
     for (const { bucket } of claims) this.#deny.forget(bucket.id);
     if (error instanceof RateLimiterUnavailable) return { kind: "unavailable", cause: error };
     throw error;
   }
 
-  // What was taken of a request that is then refused is given back before the refusal is returned.
+  // Claims that were taken for a refused request are given back before the refusal is returned.
   #conclude(
     claims: readonly Claim[],
     chain: Chain,
@@ -306,27 +326,20 @@ export class StoreClient {
     if (suspects.length > 0) return { kind: "stale", buckets: suspects };
     const observed: ObservedBucket[] = [];
     for (const [i, answer] of answers.entries()) {
-      const { bucket, set, limits = set.limits, take, bypass, leavePercent = 0 } = claims[i] as Claim;
+      const claim = claims[i] as Claim;
       if (answer.kind === "unavailable") {
-        // It may have been taken.
-        this.#deny.forget(bucket.id);
+        // The claim may have been taken.
+        this.#deny.forget(claim.bucket.id);
         return { kind: "unavailable", cause: answer.cause };
       }
-      observed.push({
-        bucket,
-        limits,
-        take,
-        leavePercent,
-        bypass,
-        ...seenIn(claims[i] as Claim, answer, nowMs, this.#deps.calendar),
-      });
+      observed.push(observedBy(claim, seenIn(claim, answer, nowMs, this.#deps.calendar)));
     }
     this.#deny.remember(observed, nowMs, since);
     const times = { askedMs: nowMs, toldMs: this.#deps.clock.now() };
     return { kind: "refused", refusal: refusalOf(observed, chain, times, this.#deps.calendar) };
   }
 
-  /** Undefined where it is done. */
+  /** Undefined if it is done. */
   #giveBackOne(
     held: Held,
     amounts: readonly Amount[],
@@ -334,7 +347,7 @@ export class StoreClient {
     untilMs: number | undefined,
   ): Promise<WriteEnd> | undefined {
     const due = amounts.some(isNone) ? amounts.filter((amount) => !isNone(amount)) : amounts;
-    // A request that took nothing of a level was counted there all the same.
+    // Usage counted the request on this level even if it took nothing.
     if (due.length === 0 && CREDITS[reason].undoes === undefined) return undefined;
     const credit = new Credit(this.#deps.scope.buckets, this.#publisher, held, due, reason);
     if (this.#lifecycle.isStoreClosed) {
@@ -345,18 +358,19 @@ export class StoreClient {
     return end instanceof Promise ? end : undefined;
   }
 
-  async #operate(bucket: BucketKey, send: () => MaybePromise<OperationReply>): Promise<OperationReply> {
+  /** Sends a top-up or a reset of a bucket. */
+  async operate(bucket: BucketKey, send: () => MaybePromise<OperationReply>): Promise<OperationReply> {
     this.#deny.forget(bucket.id);
     try {
       return await this.#lifecycle.track(send());
     } finally {
       this.#deny.forget(bucket.id);
-      // What was refused before may fit now.
+      // A refused request may fit now.
       this.#returned({ after: "use", bucket });
     }
   }
 
-  /** What fails without a caller is told to those who listen. Where the namespace could not be asked for, the next call asks. */
+  /** Publishes faults that have no caller. If the id of the namespace could not be read, the next call tries again. */
   #listenForFaults(): void {
     if (this.#deps.store.onBackgroundFault === undefined) return;
     void Promise.resolve(this.#faults.get()).catch(() => {});

@@ -4,14 +4,13 @@ import type { LimitSource } from "../../domain/config/config.ts";
 import type { Limit } from "../../domain/limits/limit.ts";
 import type { EngineDeps, Settings } from "../limiter/settings.ts";
 
-/** What becomes of hard limits that requests leave out, and of measures that adapters use and nothing counts (`unnamedLimits`). */
+/** The rules of `unnamedLimits`: for hard limits that a request leaves out, and for measures of adapters that no limit counts. */
 export interface UnnamedRules {
-  /** Of what is taken. */
   readonly take: ChargeRules;
-  /** The same where measures that nothing counts are left out: silently, or as hard limits are. */
+  /** For a take that leaves out measures that no limit counts: `ignore` does so silently, `report` warns or refuses. */
   readonly ignore: ChargeRules;
   readonly report: ChargeRules;
-  /** Of a question, which warns of nothing: it takes nothing either. */
+  /** A question takes nothing, so it warns of nothing. */
   readonly question: ChargeRules;
 }
 
@@ -51,11 +50,11 @@ function refuseUncounted([measure = ""]: readonly string[], chain: readonly Char
 function warning(
   { warnings }: Pick<EngineDeps, "warnings">,
   { namespace }: Pick<Settings, "namespace">,
-): Required<ChargeRules> {
+): Required<Pick<ChargeRules, "unnamed" | "uncounted">> {
   const keyOf = (...parts: readonly string[]) => JSON.stringify([namespace, ...parts]);
   const measureKey = (measure: string, [asker]: readonly ChargedBucket[]) =>
     keyOf("measure", asker?.bucket.resource ?? "", measure);
-  // Most takes leave out what those before them left out, of a limit that is remembered: no text is made for them.
+  // Most takes leave out what earlier takes left out. The map saves building the text of the key again.
   const told = new WeakMap<Limit, string>();
   const unnamed = (of: UnnamedLimit) => {
     const { limit, level, chain, uncounted } = of;
@@ -65,7 +64,7 @@ function warning(
     told.set(limit, owner);
     const resource = OF_A_RESOURCE.has(from) ? level.bucket.resource : "";
     const isNew = warnings.once(keyOf(from, owner, resource, limit.name), () => unnamedWarning(of));
-    // One warning tells both.
+    // The warning names the uncounted measures, too.
     if (isNew) for (const measure of uncounted) warnings.done(measureKey(measure, chain));
   };
   const uncounted = (measures: readonly string[], chain: readonly ChargedBucket[]) => {
@@ -76,10 +75,10 @@ function warning(
   return { unnamed, uncounted };
 }
 
-/** Levels that say which resource they are about; `none`: limits of a request. */
+/** Levels that belong to one resource. `none` are the limits of a request. */
 const OF_A_RESOURCE: ReadonlySet<LimitSource> = new Set(["plan", "resource", "none"]);
 
-/** Whose a limit is: what is set for many is one limit for all of them. */
+/** The owner of a limit. A limit that is set for many entities has one owner, so it warns once. */
 function ownerOf({ bucket, planId = "" }: ChargedBucket, from: LimitSource): string {
   if (from === "entity") return bucket.id;
   if (from === "entityDefault" || from === "entityTotal") return bucket.entityId;

@@ -18,7 +18,7 @@ export function withCurrentLease<Value>(lease: Lease, body: () => Value): Value 
   if (typeof body !== "function")
     throw new ValidationError("body_missing", "withCurrentLease needs a function to run.");
   storage ??= newStorage();
-  // A runtime that has none: the request has its lease all the same, at the place of its framework.
+  // A runtime without it: the request still has its lease through its framework.
   return storage === undefined ? body() : storage.run(lease, body);
 }
 
@@ -35,17 +35,17 @@ interface LeaseStorage {
   run<Value>(lease: Lease, body: () => Value): Value;
 }
 
-/** Made when a lease is first set: whoever sets none does not load Node's module for it. */
+/** Made when a lease is first set: a program that sets none does not load Node's module. */
 let storage: LeaseStorage | undefined;
 
-/** What is used here of runtimes that have it: Node, Deno, Bun, workers. */
+/** The globals that Node, Deno, Bun and workers offer. */
 interface Runtime {
   readonly process?: { getBuiltinModule?(name: string): unknown };
   readonly AsyncLocalStorage?: new () => LeaseStorage;
 }
 
 function newStorage(): LeaseStorage | undefined {
-  // Not by an import: bundles for a browser, and runtimes without it, would fail on the name alone.
+  // Not an import: bundles for browsers, and runtimes without the module, would fail on its name.
   const { process, AsyncLocalStorage } = globalThis as unknown as Runtime;
   const found = process?.getBuiltinModule?.("node:async_hooks") as Runtime | undefined;
   const Storage = found?.AsyncLocalStorage ?? AsyncLocalStorage;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import { type LaterHold, LaterHolds } from "./later-holds.ts";
 
 test("holds are looked at once, by themselves or with all others, unless they were removed", () => {

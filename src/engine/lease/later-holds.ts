@@ -1,7 +1,7 @@
-/** A hold that is looked at when its time has come, unless it is removed before. */
+/** A hold that is looked at when it is due, unless it is removed before. */
 export interface LaterHold {
   remove(): void;
-  /** Looked at now, unless it was before. */
+  /** Looks at the hold now, unless that has happened. */
   now(): void;
 }
 
@@ -33,8 +33,8 @@ class Entry implements LaterHold {
 }
 
 /**
- * Holds that nobody has to look at before a time, and most of which are over by then. They are linked with their neighbours: one that is
- * removed leaves nothing behind, and there is no set whose tables grow old.
+ * Holds that are not looked at before a time, and most of which are over by then. A linked list: an entry that is removed leaves nothing
+ * behind, and there is no set whose tables the garbage collector promotes.
  */
 export class LaterHolds {
   #last: Entry | undefined;
@@ -47,21 +47,20 @@ export class LaterHolds {
     return entry;
   }
 
-  /** For its entries alone. */
+  /** Called by entries only. */
   drop({ before, after }: Entry): void {
     if (before !== undefined) before.after = after;
     if (after === undefined) this.#last = before;
     else after.before = before;
   }
 
-  /** When the next one is due; `Infinity` where there is none. It walks over all of them. */
+  /** The time of the next due hold; `Infinity` if there is none. Walks over all of them. */
   get nextMs(): number {
     let nextMs = Number.POSITIVE_INFINITY;
     for (let entry = this.#last; entry !== undefined; entry = entry.before) nextMs = Math.min(nextMs, entry.dueMs);
     return nextMs;
   }
 
-  /** Looks at all of them. */
   lookAtAll(): void {
     for (let entry = this.#last; entry !== undefined; entry = this.#last) entry.now();
   }

@@ -1,48 +1,47 @@
 import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import { isSlotPin, pinOf, type SlotPin, type Ticket } from "../../domain/bucket/give-back.ts";
-import { slotsOf, ticketAfter } from "../../domain/bucket/renew-slots.ts";
+import { slotsOf, ticketAfter } from "../../domain/bucket/slot-time.ts";
 import { type Holding, withRenewed } from "../../domain/lease/holding.ts";
-import { isHard } from "../../domain/limits/limit.ts";
 import { HoldLost, RateLimiterUnavailable } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
+import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { Demand } from "../acquire/request.ts";
 import { type EventPublisher, reasonOf } from "../limiter/event-publisher.ts";
-import { type LeasePart, slotHoldMs } from "./lease-part.ts";
+import { isHardIn, type LeasePart, slotHoldMs } from "./lease-part.ts";
 import type { BucketHold, HeldSlots, Renewals } from "./renewals.ts";
 
-/** What holds need of the limiter that gave the lease. */
 interface HoldsMaker {
   readonly renewals: Renewals;
   readonly publisher: EventPublisher;
   now(): number;
 }
 
-/** Where a lease keeps what it holds on one of its resources. */
+/** Access to the holdings of a lease on one of its resources. */
 export interface SlotHolder {
   readonly part: LeasePart;
-  /** False: nothing but the take has happened to it, and that took none. Then what it holds is not looked up. */
+  /** False: nothing but the take has happened, and that took no slots. */
   mayHoldSlots(): boolean;
   holdingsAt(level: number): readonly Holding[];
   replaceAt(level: number, holdings: readonly Holding[]): void;
 }
 
-/** What a lease tells when slots of it are lost. */
+/** Called when slots of a lease are lost. */
 type TellLost = (reason: string) => void;
 
 /**
- * The slots of a lease: until when they are held, who renews them, and who hears that they are lost. Everything that a lease takes comes in
- * here, with its take (the constructor) or later (`taken`). Slots of limits that refuse nothing are renewed with the others, and nobody
- * hears of them.
+ * The slots of a lease: their expiry, their renewal, and the signal of their loss. Everything that a lease takes comes in here, with its
+ * take (the constructor) or later (`taken`). Slots of soft and shadow limits are renewed with the others, but their loss is not signalled.
  */
 export class LeaseHolds {
   readonly #maker: HoldsMaker;
   readonly #holders: readonly SlotHolder[];
   readonly #tellLost: TellLost;
   readonly #byBucket = new Map<string, BucketHold>();
-  /** Those of which everything was given back or lost. One that takes again is the same: a renewal may still wait for its turn with it. */
+  /** Holds of which all was given back or lost. A bucket that takes again reuses its hold, because a renewal may still refer to it. */
   readonly #empty = new Set<BucketHold>();
-  /** Those that hold nothing of a limit that refuses. */
+  /** Holds without slots of a hard limit. */
   readonly #withoutHard = new Set<BucketHold>();
-  /** Made when somebody listens, or has to hear of it. */
+  /** Made when the signal is first read, or aborted. */
   #lost: AbortController | undefined;
   #signal: AbortSignal | undefined;
   #phase: "unwatched" | "watched" | "kept" | "ended" = "unwatched";
@@ -54,13 +53,13 @@ export class LeaseHolds {
     for (const { part } of holders) this.taken(part.takenAtMs);
   }
 
-  /** When the first of them ends unless it is renewed; undefined where none are held. */
+  /** The first expiry of slots; undefined if none are held. */
   get untilMs(): number | undefined {
     const firstMs = Math.min(...Array.from(this.#byBucket.values(), (hold) => hold.confirmedMs + hold.hardHoldMs));
     return firstMs === Number.POSITIVE_INFINITY ? undefined : firstMs;
   }
 
-  /** The request's signal, which is aborted when slots are lost, too. */
+  /** The request's signal, aborted when slots are lost, too. */
   signal(ofRequest: AbortSignal | undefined): AbortSignal {
     if (this.#signal === undefined) {
       this.#lost ??= new AbortController();
@@ -70,12 +69,12 @@ export class LeaseHolds {
     return this.#signal;
   }
 
-  /** Renews them from now on, until the lease is closed. */
+  /** Renews the slots from now on, until the lease is closed. */
   keep(): void {
     if (this.#phase === "unwatched" || this.#phase === "watched") this.#watch("kept");
   }
 
-  /** Something was taken, by a reading: its slots are looked after, also on buckets that it held some of before. */
+  /** Watches the slots of a take at this clock reading, also on buckets of which the lease held some before. */
   taken(readingMs: number): void {
     for (const holder of this.#holders) {
       if (!holder.mayHoldSlots()) continue;
@@ -83,7 +82,7 @@ export class LeaseHolds {
         const { id } = demand.bucket;
         const hold = this.#byBucket.get(id) ?? this.#holdOn(demand, readingMs);
         if (demand.bypass || hold.slots(undefined).length === 0) continue;
-        // What is taken first of slots that can be lost is held from now on, whatever was held of others before.
+        // The first slots of a hard limit are held from now on, whatever the hold had of others before.
         const isFirstHard = this.#withoutHard.has(hold) && hasHard(hold);
         if (this.#empty.delete(hold) || isFirstHard) hold.confirmedMs = readingMs;
         this.#byBucket.set(id, hold);
@@ -93,7 +92,7 @@ export class LeaseHolds {
     }
   }
 
-  /** Something was given back: a bucket that it holds nothing of is not looked after any more. */
+  /** Stops watching buckets of which all was given back. */
   gaveBack(): void {
     for (const hold of this.#byBucket.values()) {
       this.#dropIfEmpty(hold);
@@ -101,7 +100,7 @@ export class LeaseHolds {
     }
   }
 
-  /** Renews all of them now. False: some are lost. Throws `RateLimiterUnavailable` where the store did not answer. */
+  /** Renews all slots now. False: some are lost. Throws `RateLimiterUnavailable` if the store did not answer. */
   async renew(): Promise<boolean> {
     const holds = [...this.#byBucket.values()];
     const hard = holds.map(hasHard);
@@ -110,24 +109,33 @@ export class LeaseHolds {
     for (const [i, { unanswered }] of renewed.entries()) {
       if (unanswered !== undefined && hard[i]) throw notRenewed((holds[i] as BucketHold).held.bucket, unanswered.cause);
     }
-    return !renewed.some(({ lost }, i) => lost.some((limit) => isHardIn((holds[i] as BucketHold).held, limit)));
+    return !renewed.some(({ lost }, i) =>
+      lost.some((limit) => isHardIn((holds[i] as BucketHold).held.set.limits, limit)),
+    );
   }
 
   /**
-   * Whether a renewal is under way. What is given back must name the slices that it is in, so whoever gives back waits (`settled`), and asks
-   * again: another renewal may have been waiting, too.
+   * Does work once no renewal is under way, at once if none is. A give-back must name the slices of its slots, which a renewal changes.
    */
-  isRenewing(): boolean {
+  afterRenewals<Value>(work: () => MaybePromise<Value>): MaybePromise<Value> {
+    return this.#isRenewing() ? this.#whenRenewed(work) : work();
+  }
+
+  async #whenRenewed<Value>(work: () => MaybePromise<Value>): Promise<Value> {
+    // Another renewal may have been waiting, too.
+    while (this.#isRenewing()) await this.#presentRenewals();
+    return work();
+  }
+
+  #isRenewing(): boolean {
     for (const hold of this.#byBucket.values()) if (hold.underWay !== undefined) return true;
     return false;
   }
 
-  /** Resolves when the renewals of now are over. */
-  async settled(): Promise<void> {
+  async #presentRenewals(): Promise<void> {
     for (const hold of this.#byBucket.values()) await hold.underWay?.catch(() => {});
   }
 
-  /** The lease is closed. */
   end(): void {
     this.#phase = "ended";
     for (const hold of this.#byBucket.values()) this.#maker.renewals.remove(hold);
@@ -141,7 +149,7 @@ export class LeaseHolds {
   #lookAfter(hold: BucketHold): void {
     if (this.#phase !== "watched" && this.#phase !== "kept") return;
     hold.isKept = this.#phase === "kept";
-    // What can neither be renewed nor be lost has no time at which it would be looked at.
+    // A hold that is neither renewed nor can be lost is never due.
     if (hold.isKept || hasHard(hold)) this.#maker.renewals.add(hold);
   }
 
@@ -157,14 +165,14 @@ export class LeaseHolds {
   }
 
   #holdOn({ bucket, set, origin, holdMs: ownMs }: Demand, confirmedMs: number): BucketHold {
-    const held = { bucket, set, origin, bypass: false, ...(ownMs === undefined ? {} : { holdMs: ownMs }) };
-    // A total is charged by all resources of the lease: each holds its part of it.
+    const held = { bucket, set, origin, bypass: false, ...given({ holdMs: ownMs }) };
+    // All resources of the lease charge the total: each holds its part.
     const places = this.#holders.flatMap((holder) =>
       holder.part.demands.flatMap((demand, level) => (demand.bucket.id === bucket.id ? [{ holder, level }] : [])),
     );
     const lost = new Set<string>();
     const slots = (limits: readonly string[] | undefined) => {
-      // What was closed is given back, or about to be: it must not be moved any more.
+      // The slots of a closed lease are being given back and must not move any more.
       if (this.#phase === "ended") return [];
       const isWanted = (pin: SlotPin) => (limits?.includes(pin.limit) ?? true) && !lost.has(sliceOf(pin));
       return places.flatMap(({ holder, level }) =>
@@ -186,7 +194,7 @@ export class LeaseHolds {
         return shortestMs(() => true);
       },
       get hardHoldMs() {
-        return shortestMs(({ limit }) => isHardIn(held, limit));
+        return shortestMs(({ limit }) => isHardIn(set.limits, limit));
       },
       renewed: (asked, joined, after) => {
         for (const slots of asked) slots.move(ticketAfter(slots.ticket, joined, after));
@@ -194,7 +202,7 @@ export class LeaseHolds {
       lost: (limits) => {
         for (const { ticket } of slots(limits)) for (const pin of ticket.pins) lost.add(sliceOf(pin as SlotPin));
         this.#dropIfEmpty(hold);
-        if (limits.some((limit) => isHardIn(held, limit))) this.#lose(hold, "gone");
+        if (limits.some((limit) => isHardIn(set.limits, limit))) this.#lose(hold, "gone");
       },
       late: () => this.#lose(hold, "late"),
     };
@@ -223,22 +231,16 @@ function notRenewed({ entityId, resource }: BucketKey, cause: unknown): RateLimi
   );
 }
 
-/** Whether slots of a limit that refuses are among them. */
+/** True if the hold has slots of a hard limit. */
 function hasHard({ hardHoldMs }: BucketHold): boolean {
   return hardHoldMs < Number.POSITIVE_INFINITY;
-}
-
-/** Whether a limit refuses: only then it matters to the work whether its slots are held. One that is not known by its name does. */
-function isHardIn({ set }: BucketHold["held"], name: string): boolean {
-  const limit = set.limits.find((one) => one.name === name);
-  return limit === undefined || isHard(limit);
 }
 
 function sliceOf({ limit, place, endMs, resets }: SlotPin): string {
   return `${limit} ${place} ${endMs} ${resets}`;
 }
 
-/** The slots of a holding, those in slices that are wanted. */
+/** The slots of a holding in the wanted slices. */
 function slotsIn(
   { ticket, held }: Holding,
   holder: SlotHolder,

@@ -2,43 +2,54 @@ import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import { overdrawnOf } from "../../domain/bucket/bucket-questions.ts";
 import type { BucketState } from "../../domain/bucket/bucket-state.ts";
 import { byPeriod, isOfOnePeriod, isSlotPin, type SlotPin, type Ticket } from "../../domain/bucket/give-back.ts";
-import { slotsOf } from "../../domain/bucket/renew-slots.ts";
+import { slotsOf } from "../../domain/bucket/slot-time.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
-import { levelName } from "../../domain/config/level-names.ts";
+import type { BesideBuckets } from "../../domain/charge/caller-usage.ts";
+import { levelName } from "../../domain/charge/status.ts";
 import { TOTAL_RESOURCE } from "../../domain/config/totals.ts";
 import { holdMsOf } from "../../domain/limits/kinds/concurrent.ts";
-import type { Limit } from "../../domain/limits/limit.ts";
-import type { Held, TakenAnswer } from "../../ports/bucket-store.ts";
-import type { PlacedBucket, TakenInPlace, TokensLeft } from "../../ports/in-place-takes.ts";
-import type { ChainLink } from "../acquire/config-cache.ts";
+import { isHard, type Limit } from "../../domain/limits/limit.ts";
+import type { Held, PlacedBucket, TakenAnswer, TakenInPlace, TokensLeft } from "../../ports/bucket-store.ts";
+import type { ChainLink } from "../acquire/chain-link.ts";
 import { type Demand, demandOf } from "../acquire/request.ts";
-import { type Availability, availabilityOf } from "../limiter/availability.ts";
+import { type Availability, availabilityOf } from "../limiter/question.ts";
 
-/** What was taken for a request on one of its resources. */
+/** A take for a request on one of its resources. */
 export interface LeasePart {
   readonly entityId: string;
   readonly resource: string;
   readonly demands: readonly Demand[];
-  /** One for each demand that wanted something; none where the store was not reached. */
+  /** The answer to each demand with amounts; empty if the store was not reached. */
   readonly taken: readonly TakenAnswer[];
-  /** Whether a shadow limit would have refused it; then nothing was taken of that one. */
+  /** True if a shadow limit would have refused it. Nothing was taken of that limit. */
   readonly isShadowed: boolean;
-  /** The reading of the clock by which it was taken. */
+  /** The clock reading of the take. */
   readonly takenAtMs: number;
+  /** What of it is counted beside the buckets. Undefined: they count all of it, or the store was not reached. */
+  readonly beside: BesideBuckets | undefined;
 }
 
-/** What was taken from one bucket. Its lists are made when they are looked at: most leases are settled before that. */
+/** A take from one bucket. Its lists are made when they are read: most leases are settled before that. */
 export class SinglePart implements LeasePart {
   readonly takenAtMs: number;
+  readonly beside: BesideBuckets | undefined;
   readonly #link: ChainLink;
   readonly #take: readonly Amount[];
   readonly #answer: TakenInPlace;
-  /** Of an answer that later takes share: what this one left. */
+  /** The tokens left by this take, if later takes share the answer. */
   readonly #left: TokensLeft | undefined;
   readonly #leftOfSecond: number | undefined;
 
-  constructor(link: ChainLink, take: readonly Amount[], answer: TakenInPlace, takenAtMs: number) {
+  // Single arguments: an object would be allocated for every take.
+  constructor(
+    link: ChainLink,
+    take: readonly Amount[],
+    answer: TakenInPlace,
+    takenAtMs: number,
+    beside: BesideBuckets | undefined,
+  ) {
     this.takenAtMs = takenAtMs;
+    this.beside = beside;
     this.#link = link;
     this.#take = take;
     this.#answer = answer;
@@ -78,7 +89,7 @@ export class SinglePart implements LeasePart {
   }
 }
 
-/** Whether slots were taken that have to be given back. Nearly every ticket is the plain one, and says no at once. */
+/** True if slots were taken, which have to be given back. */
 export function hasSlots(part: LeasePart): boolean {
   if (part instanceof SinglePart) return part.hasSlots;
   const { taken } = part;
@@ -86,25 +97,24 @@ export function hasSlots(part: LeasePart): boolean {
   return false;
 }
 
-/** What was taken from one bucket, and what gives it back. */
-interface TakenPart {
+/** The amounts that were taken of a bucket, with their ticket. */
+export interface TakenPart {
   readonly link: ChainLink;
   readonly take: readonly Amount[];
   readonly ticket: Ticket;
-  /** How long the request holds slots, where it says so. */
+  /** The hold of slots that the request names, if any. */
   readonly holdMs: number | undefined;
 }
 
 function takenIn(part: LeasePart): readonly TakenPart[] {
   if (part instanceof SinglePart) return [part.asTaken];
-  const asked = part.demands.filter(({ take }) => take.length > 0);
-  return part.taken.map(({ ticket }, i) => {
-    const { link, take, holdMs } = asked[i] as Demand;
-    return { link, take, ticket, holdMs };
+  return answersOf(part).flatMap((answer, i) => {
+    const { link, take, holdMs } = part.demands[i] as Demand;
+    return answer === undefined ? [] : [{ link, take, ticket: answer.ticket, holdMs }];
   });
 }
 
-/** Slots, as they are given back: one list of amounts for each of `helds`. */
+/** Slots to give back: one list of amounts for each of `helds`. */
 interface SlotsTaken {
   readonly helds: readonly Held[];
   readonly amounts: readonly (readonly Amount[])[];
@@ -124,7 +134,7 @@ function slotsOfOne({ link, take, ticket }: TakenPart): SlotsTaken {
   return { helds: [heldOf(link, ticket)], amounts: [slotsOf(ticket, take)] };
 }
 
-/** The shortest time that slots of a lease are held for without a renewal; `Infinity` where none are. */
+/** The shortest time for which slots are held without a renewal; `Infinity` if none are. */
 export function shortestHoldMs(part: LeasePart): number {
   let shortestMs = Number.POSITIVE_INFINITY;
   for (const { link, ticket, holdMs } of takenIn(part)) {
@@ -135,7 +145,7 @@ export function shortestHoldMs(part: LeasePart): number {
   return Math.max(0, shortestMs);
 }
 
-/** For how long slots are held after they were confirmed, by the limits that they were taken under. */
+/** The time for which slots are held after a confirmation, by the limits they were taken under. */
 export function slotHoldMs(
   { limit: name, endMs }: SlotPin,
   limits: readonly Limit[],
@@ -150,7 +160,13 @@ export function slotHoldMs(
   return ms;
 }
 
-/** A level of the lease as a store needs to see it, and where the store found it. */
+/** True if the limit refuses. A limit that is no longer known by its name does. */
+export function isHardIn(limits: readonly Limit[], name: string): boolean {
+  const limit = limits.find((one) => one.name === name);
+  return limit === undefined || isHard(limit);
+}
+
+/** A level of a lease as the store needs it for a give-back or a debit. */
 export function heldOf({ bucket, set, origin, access, place }: ChainLink, ticket: Ticket): Held & PlacedBucket {
   return { bucket, set, origin, ticket, bypass: access === "bypass", place };
 }
@@ -160,32 +176,42 @@ function isOfSlots({ pins }: Ticket): boolean {
   return false;
 }
 
-/** What every level that was asked held right after the take, the entity first. */
-export function remainingIn({ demands, taken, takenAtMs }: LeasePart): readonly Availability[] {
-  if (taken.length === 0) return [];
-  const asked = demands.filter(({ take }) => take.length > 0);
-  return asked.flatMap((demand, i) => availabilityOf(demand, taken[i]?.state as BucketState, takenAtMs));
+/** The answer to each demand; undefined for a demand without amounts, or if the store was not reached. */
+export function answersOf<Answer>({
+  demands,
+  taken,
+}: {
+  readonly demands: readonly Pick<Demand, "take">[];
+  readonly taken: readonly Answer[];
+}): readonly (Answer | undefined)[] {
+  let next = 0;
+  return demands.map(({ take }) => (take.length === 0 ? undefined : taken[next++]));
 }
 
-/** The bucket of each demand right after the take; undefined where nothing was asked of it. */
-export function seenIn({ demands, taken }: LeasePart): (BucketState | undefined)[] {
-  let next = 0;
-  return demands.map(({ take }) => (take.length === 0 ? undefined : taken[next++]?.state));
+/** The tokens left at every level right after the take, the caller first. */
+export function remainingIn(part: LeasePart): readonly Availability[] {
+  return answersOf(part).flatMap((answer, i) =>
+    answer === undefined ? [] : availabilityOf(part.demands[i] as Demand, answer.state, part.takenAtMs),
+  );
+}
+
+/** The bucket of each demand right after the take; undefined without amounts. */
+export function seenIn(part: LeasePart): (BucketState | undefined)[] {
+  return answersOf(part).map((answer) => answer?.state);
 }
 
 /** The shadow limits that would have refused each demand. */
-export function shadowedIn({ demands, taken }: LeasePart): (readonly string[])[] {
-  let next = 0;
-  return demands.map(({ take }) => (take.length === 0 ? [] : (taken[next++]?.shadowed ?? [])));
+export function shadowedIn(part: LeasePart): (readonly string[])[] {
+  return answersOf(part).map((answer) => answer?.shadowed ?? []);
 }
 
-/** The position of a bucket in the chain of a lease: how many levels up, and whether it is that of the totals. */
+/** The position of a bucket in the chain of a lease: its level, and whether it belongs to the totals. */
 export interface BucketPosition {
   readonly level: number;
   readonly isTotal: boolean;
 }
 
-/** The positions of the buckets of a lease on one resource, in their order. */
+/** The positions of the buckets of one resource, in their order. */
 export function positionsOf(buckets: readonly Pick<BucketKey, "entityId" | "resource">[]): readonly BucketPosition[] {
   const levels = [...new Set(buckets.map(({ entityId }) => entityId))];
   return buckets.map(({ entityId, resource }) => ({
@@ -194,13 +220,24 @@ export function positionsOf(buckets: readonly Pick<BucketKey, "entityId" | "reso
   }));
 }
 
-/** The name of a limit of a lease: `day`, `day^1` one level up, `day` of totals after an asterisk and a slash. */
+/** The name of a limit of a lease: `day`, `day^1` one level up, with an asterisk and a slash in front for totals. */
 export function nameAt(name: string, { level, isTotal }: BucketPosition): string {
   return `${isTotal ? `${TOTAL_RESOURCE}/` : ""}${levelName(name, level)}`;
 }
 
+/** Names of limits by level as a lease tells them. */
+export function namesAt(part: LeasePart, names: readonly (readonly string[])[]): readonly string[] {
+  if (names.every((some) => some.length === 0)) return [];
+  const positions = positionsOf(part.demands.map(({ bucket }) => bucket));
+  return names.flatMap((some, i) => some.map((name) => nameAt(name, positions[i] as BucketPosition)));
+}
+
 /** Names of the soft limits of a bucket that are below zero. */
 export function overdrawnAt(state: BucketState, position: BucketPosition, nowMs: number): readonly string[] {
+  return overdrawnIn(state, nowMs).map((name) => nameAt(name, position));
+}
+
+export function overdrawnIn(state: BucketState, nowMs: number): readonly string[] {
   const all = state.limits.map(({ name }) => ({ limit: name, milli: 0 }));
-  return overdrawnOf(state, all, nowMs).map((name) => nameAt(name, position));
+  return overdrawnOf(state, all, nowMs);
 }

@@ -1,40 +1,52 @@
+import { withoutShadowed } from "../../domain/bucket/bucket-questions.ts";
 import { PLAIN_TICKET, type Ticket } from "../../domain/bucket/give-back.ts";
-import { slotsOf } from "../../domain/bucket/renew-slots.ts";
-import type { Amount, AmountUse, Tokens } from "../../domain/charge/amounts.ts";
+import { slotsOf } from "../../domain/bucket/slot-time.ts";
+import {
+  type Amount,
+  type AmountUse,
+  aboveZero,
+  belowZero,
+  negated,
+  type Tokens,
+} from "../../domain/charge/amounts.ts";
+import { allBack } from "../../domain/charge/caller-usage.ts";
 import { nothingCounted } from "../../domain/charge/charge-errors.ts";
 import { type Asked, changedBy, chargedTo, checkCounted } from "../../domain/charge/charges.ts";
-import { type Holding, withTaken } from "../../domain/lease/holding.ts";
-import { onlyShadowed, withoutShadowed } from "../../domain/limits/shadow.ts";
-import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
+import type { Holding } from "../../domain/lease/holding.ts";
+import { type LevelUse, usedMore } from "../../domain/lease/level-use.ts";
+import { andThen } from "../../domain/steps.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
-import { allDone } from "../acquire/all-done.ts";
-import type { ChainLink } from "../acquire/config-cache.ts";
-import { type Demand, furtherDemand } from "../acquire/request.ts";
-import { refuseSlots, withoutSlots } from "../acquire/slot-amounts.ts";
-import type { Availability } from "../limiter/availability.ts";
+import type { GaveBackEvent } from "../../ports/events.ts";
+import type { ChainLink } from "../acquire/chain-link.ts";
+import { type Demand, furtherDemand, refuseSlots, withoutSlots } from "../acquire/request.ts";
+import { allDone, allEnded } from "../acquire/store-calls.ts";
+import type { Availability } from "../limiter/question.ts";
 import { exceededBy } from "../refusal/refused.ts";
-import type { LeaseCore } from "./lease-core.ts";
+import { requestBeside } from "../usage/caller-usage.ts";
 import type { LeaseHolds, SlotHolder } from "./lease-holds.ts";
 import {
+  adjustmentLost,
   chargedOf,
   closed,
   consumedIn,
+  countBeside,
   differenceTo,
+  type LeaseCore,
   type LeaseLedger,
   type LeaseStatus,
+  type LevelMove,
   ledgerOf,
-  notePassed,
+  noMoreConsumed,
   type PendingDebit,
+  takeAll,
   takeReturns,
 } from "./lease-ledger.ts";
 import {
-  type BucketPosition,
   hasSlots,
   heldOf,
   type LeasePart,
-  nameAt,
-  overdrawnAt,
-  positionsOf,
+  namesAt,
+  overdrawnIn,
   remainingIn,
   seenIn,
   shadowedIn,
@@ -43,22 +55,22 @@ import {
 
 export type { LeaseStatus };
 
-/** What a resource of a lease keeps of slots, for the lease. */
+/** Access to the slots of a resource, for its lease. */
 export let slotHolderOf: (resource: LeaseResource) => SlotHolder;
 
-/** What a lease holds on one resource. The lease itself is that of its first resource. */
+/** The tokens that a lease holds on one resource. The lease itself is that of its first resource. */
 export abstract class LeaseResource<Measure extends string = string> {
   protected readonly core: LeaseCore;
-  protected readonly part: LeasePart;
+  protected readonly own: LeasePart;
   #ledger: LeaseLedger | undefined;
 
   static {
     slotHolderOf = (resource) => ({
-      part: resource.part,
+      part: resource.own,
       mayHoldSlots: () => resource.hasChanged,
-      holdingsAt: (level) => resource.#openLedger().held[level] ?? [],
-      replaceAt: (level, holdings) => {
-        resource.#openLedger().held[level] = holdings;
+      holdingsAt: (level) => resource.#useAt(level).held,
+      replaceAt: (level, held) => {
+        resource.#openLedger().levels[level] = { ...resource.#useAt(level), held };
       },
     });
   }
@@ -66,7 +78,7 @@ export abstract class LeaseResource<Measure extends string = string> {
   /** @internal */
   constructor(core: LeaseCore, part: LeasePart) {
     this.core = core;
-    this.part = part;
+    this.own = part;
   }
 
   /**
@@ -74,14 +86,14 @@ export abstract class LeaseResource<Measure extends string = string> {
    * is among them if a limit counts it.
    */
   get consumed(): Readonly<Record<string, number>> {
-    const consumed = consumedIn(this.part, this.#ledger, this.core.status);
+    const consumed = consumedIn(this.own, this.#ledger, this.core.status);
     const charged = this.#ledger === undefined && this.#unmetered() ? 0 : 1;
     return Object.fromEntries(Array.from(consumed, ([measure, milli]) => [measure, (milli / 1000) * charged]));
   }
 
   /** Whether the entity passed without being debited (`setAccess(…, "bypass")`). Usage counts it. */
   get bypassed(): boolean {
-    return this.part.demands[0]?.bypass ?? false;
+    return this.own.demands[0]?.bypass ?? false;
   }
 
   /**
@@ -89,7 +101,7 @@ export abstract class LeaseResource<Measure extends string = string> {
    * it. Empty if the store was not reached.
    */
   get remaining(): readonly Availability[] {
-    return remainingIn(this.part);
+    return remainingIn(this.own);
   }
 
   /**
@@ -97,11 +109,11 @@ export abstract class LeaseResource<Measure extends string = string> {
    * level up.
    */
   get overdrawn(): readonly string[] {
-    const seen = this.#ledger?.seen ?? seenIn(this.part);
+    const seen = this.#ledger?.seen ?? seenIn(this.own);
     const nowMs = this.core.maker.now();
-    const positions = positionsOf(this.part.demands.map(({ bucket }) => bucket));
-    return seen.flatMap((state, i) =>
-      state === undefined ? [] : overdrawnAt(state, positions[i] as BucketPosition, nowMs),
+    return namesAt(
+      this.own,
+      seen.map((state) => (state === undefined ? [] : overdrawnIn(state, nowMs))),
     );
   }
 
@@ -110,10 +122,9 @@ export abstract class LeaseResource<Measure extends string = string> {
    * taken of them, and changes of the lease leave them out.
    */
   get shadowed(): readonly string[] {
-    const names = this.#ledger?.passed.map((amounts) => amounts?.map(({ limit }) => limit)) ?? shadowedIn(this.part);
-    if (names.every((some) => some === undefined || some.length === 0)) return [];
-    const positions = positionsOf(this.part.demands.map(({ bucket }) => bucket));
-    return names.flatMap((some, i) => (some ?? []).map((name) => nameAt(name, positions[i] as BucketPosition)));
+    const names =
+      this.#ledger?.levels.map(({ passed = [] }) => passed.map(({ limit }) => limit)) ?? shadowedIn(this.own);
+    return namesAt(this.own, names);
   }
 
   /**
@@ -121,16 +132,16 @@ export abstract class LeaseResource<Measure extends string = string> {
    * the lease holds. Every measure that a level counts can be named, also one that was not consumed at the start.
    */
   async adjust(delta: Tokens<Measure | "requests">): Promise<void> {
-    const asked = this.#checked(delta, "adjust");
+    const asked = this.checked(delta, "adjust");
     if (asked === undefined) return;
-    const less = asked.named.filter(({ milli }) => milli < 0).map(({ limit, milli }) => ({ limit, milli: -milli }));
-    const more = asked.named.filter(({ milli }) => milli > 0);
-    refuseSlots(this.part.demands, this.#charges({ named: more, requestsMilli: 0 }));
-    const charged = this.#charged({ named: more, requestsMilli: 0 }, "more");
-    await allDone([
-      this.#debit(charged.map((amounts, level) => withoutSlots(this.#linkAt(level).charged, amounts))),
-      this.#giveBack(this.#charged({ named: less, requestsMilli: 0 }, "less"), "adjust"),
-    ]);
+    refuseSlots(this.own.demands, this.#charges(asked).map(aboveZero));
+    const charged = this.#charged(asked, "difference");
+    const due = charged.map((amounts, level) => ({
+      more: withoutSlots(this.#linkAt(level).charged, aboveZero(amounts)),
+      less: belowZero(amounts),
+    }));
+    await this.#move(due);
+    countBeside(this.core, this.own, this.#openLedger(), { named: asked.named, how: "difference" });
   }
 
   /**
@@ -138,21 +149,21 @@ export abstract class LeaseResource<Measure extends string = string> {
    * as the request said, and does not count as a request.
    */
   async consume(tokens: Tokens<Measure | "requests">): Promise<void> {
-    const more = this.#checked(tokens, "consume");
+    const more = this.checked(tokens, "consume");
     if (more === undefined) return;
-    const { demands: levels } = this.part;
+    const { demands: levels } = this.own;
     const asked = this.#charges(more).flatMap((amounts, level) =>
       amounts.length === 0 ? [] : [{ level, demand: furtherDemand(levels[level] as Demand, amounts) }],
     );
     if (asked.length === 0) throw nothingCounted(levels.map(({ link }) => link));
     const demands = asked.map(({ demand }) => demand);
     const askedMs = this.core.maker.now();
-    const taken = await this.core.maker.client.takeMore(demands, levels);
+    const taken = await this.core.maker.takeMore(demands, levels);
     if (taken.kind === "refused") throw exceededBy(taken.refusal);
     if (taken.kind !== "granted")
       return this.#unavailable(demands, taken.kind === "unavailable" ? taken.cause : undefined);
     const tickets = demands.map((_, i) => taken.answers[i]?.ticket ?? PLAIN_TICKET);
-    // The lease may have been closed while the store was asked. A later rollback would not give this back.
+    // The lease may have been closed while the store was asked: a later rollback would not give this back.
     if (this.core.status !== "open") {
       await this.core.maker.client.giveBack(
         demands.map(({ link }, i) => heldOf(link, tickets[i] as Ticket)),
@@ -163,100 +174,101 @@ export abstract class LeaseResource<Measure extends string = string> {
     }
     const ledger = this.#openLedger();
     for (const [i, { level, demand }] of asked.entries()) {
-      const ticket = tickets[i] as Ticket;
-      this.#hold(ledger, level, withoutShadowed(demand.take, ticket.shadowed), ticket, askedMs);
-      notePassed(ledger, level, onlyShadowed(demand.take, ticket.shadowed));
+      this.#hold(ledger, level, demand.take, tickets[i] as Ticket, askedMs);
       ledger.seen[level] = taken.answers[i]?.state ?? ledger.seen[level];
     }
+    const request = requestBeside(asked[0]?.level === 0, demands);
+    countBeside(this.core, this.own, ledger, { named: more.named, how: "difference", request });
   }
 
-  /** All that a lease takes after its take comes in here. `askedMs`: the reading before the store was asked. */
+  /** Records a later take or debit. `askedMs` is the clock reading before the store was asked. */
   #hold(ledger: LeaseLedger, level: number, amounts: readonly Amount[], ticket: Ticket, askedMs: number): void {
-    // What it held so far is looked after from its own beginning, what comes now from now on.
+    // Made before the ledger changes: earlier slots are watched from their own start, the new ones from now on.
     const holds = slotsOf(ticket, amounts).length === 0 ? undefined : this.slotHolds();
-    ledger.held[level] = withTaken(ledger.held[level] ?? [], amounts, ticket);
+    ledger.levels[level] = usedMore(ledger.levels[level] as LevelUse, amounts, ticket);
     holds?.taken(askedMs);
   }
 
-  /** Of the whole lease, from now on; undefined once it is closed. */
+  /** The slots of the whole lease; undefined once it is closed. */
   protected abstract slotHolds(): LeaseHolds | undefined;
 
   /** Gives tokens back, at most as many as the lease holds. */
   async release(tokens: Tokens<Measure | "requests">): Promise<void> {
-    const asked = this.#checked(tokens, "release");
-    if (asked !== undefined) await this.#giveBack(this.#charged(asked, "less"), "release");
+    const asked = this.checked(tokens, "release");
+    if (asked === undefined) return;
+    const less = { ...asked, named: asked.named.map(negated) };
+    await this.#giveBack(this.#charged(less, "difference").map(belowZero), "release");
+    countBeside(this.core, this.own, this.#openLedger(), { named: asked.named, how: "back" });
   }
 
-  /** Checks what a lease is to come to in total; undefined where nothing is charged at all. For the lease, before it is closed. */
-  protected checkTotals(totals: Tokens): Asked | undefined {
-    return this.#checked(totals, "settle");
-  }
-
-  /** Charges or gives back what is missing to the totals, at every limit that counts their measures. For the lease. */
-  protected async comeTo(totals: Asked): Promise<void> {
+  /** Charges or gives back the difference to the totals, at every limit that counts their measures. Synchronous if the store is. */
+  protected comeTo(totals: Asked): MaybePromise<unknown> {
     const ledger = this.#openLedger();
-    const due = this.#charged(totals, "total").map((amounts, level) =>
-      // Slots have no total to come to: they are given back.
+    countBeside(this.core, this.own, ledger, { named: totals.named, how: "totals" });
+    const due = this.#charged(totals, "totals").map((amounts, level) =>
+      // Slots have no totals: they are given back.
       differenceTo(ledger, level, withoutSlots(this.#linkAt(level).charged, amounts)),
     );
-    await allDone([
-      this.#debit(due.map(({ more }) => more)),
-      this.#giveBack(
-        due.map(({ less }) => less),
-        "adjust",
-      ),
-    ]);
+    return this.#move(due);
   }
 
-  /** Whether nothing but the take has happened to it. */
+  /** Debits and gives back, by level. */
+  #move(due: readonly LevelMove[]): MaybePromise<unknown> {
+    const debits = due.flatMap(({ more }, level) => (more.length === 0 ? [] : [() => this.#debit(level, more)]));
+    const less = due.map((one) => one.less);
+    return allDone([...debits, () => this.#giveBack(less, "adjust")]);
+  }
+
+  /** True if nothing but the take has happened. */
   protected get isAsTaken(): boolean {
     return this.#ledger === undefined;
   }
 
-  /** Whether something may have to be stored at its end: more has happened to it than the take, or slots are held. */
+  /** True if the end may have to store something: more than the take has happened, or slots are held. */
   protected get hasChanged(): boolean {
-    return this.#ledger !== undefined || hasSlots(this.part);
+    return this.#ledger !== undefined || hasSlots(this.own);
   }
 
-  /** Stores what is still pending, and gives back the slots. For the lease, once the work is done. */
-  protected keepUsed(): MaybePromise<void> {
+  /** Stores pending debits and gives back the slots. Called by the lease when the work is done. */
+  protected keepUsed(): MaybePromise<unknown> {
     if (!this.hasChanged) return;
     if (this.isAsTaken && this.core.holds === undefined) {
-      const { helds, amounts } = slotsTaken(this.part);
+      const { helds, amounts } = slotsTaken(this.own);
       return this.core.maker.client.giveBack(helds, amounts, "settle");
     }
     if ((this.#ledger?.pendingDebits.length ?? 0) === 0) return this.#giveSlotsBack();
-    // What is stored only now may be slots by now: they go back with the others.
+    // A debit that is stored only now may have become slots: they go back with the others.
     const flushed = this.flushPendingDebits();
     const giveBack = () => this.#giveSlotsBack();
-    return allDone([flushed, flushed.then(giveBack, giveBack)]).then(() => {});
+    return allEnded([flushed, flushed.then(giveBack, giveBack)]);
   }
 
-  async #giveSlotsBack(): Promise<void> {
-    while (this.core.holds?.isRenewing()) await this.core.holds.settled();
-    const ledger = this.#openLedger();
-    ledger.gaveSlotsBack = true;
-    const slots = ledger.held.map((holdings) =>
-      holdings.map(({ ticket, held }) => ({ ticket, held: slotsOf(ticket, held) })),
-    );
-    if (slots.some((holdings) => holdings.some(({ held }) => held.length > 0)))
-      await this.#giveBackHeld(slots, "settle");
+  #giveSlotsBack(): MaybePromise<void> {
+    return this.#afterRenewals(() => {
+      const ledger = this.#openLedger();
+      ledger.gaveSlotsBack = true;
+      const slotsIn = ({ ticket, held }: Holding) => ({ ticket, held: slotsOf(ticket, held) });
+      const slots = ledger.levels.map((use) => use.held.map(slotsIn));
+      if (slots.some((holdings) => holdings.some(({ held }) => held.length > 0)))
+        return this.#giveBackHeld(slots, "settle");
+    });
   }
 
-  /** Throws once all was tried, when some could not be stored. */
+  /** Tries all pending debits, then throws if some could not be stored. */
   protected async flushPendingDebits(): Promise<void> {
     const ledger = this.#ledger;
     if (ledger === undefined) return;
     const pending = ledger.pendingDebits;
     ledger.pendingDebits = [];
-    // Each by itself: that one level cannot be reached does not keep another from being charged.
-    await allDone(pending.map((one) => this.#flush(ledger, one)));
+    // Each by itself: a level that cannot be reached does not keep another from being charged.
+    await allDone(pending.map((one) => () => this.#flush(ledger, one)));
   }
 
   async #flush(ledger: LeaseLedger, { level, amounts }: PendingDebit): Promise<void> {
     const link = this.#linkAt(level);
     const askedMs = this.core.maker.now();
-    const { outcome, ticket = PLAIN_TICKET } = await this.core.maker.client.debit(heldOf(link, PLAIN_TICKET), amounts);
+    const { client } = this.core.maker;
+    const { outcome, ticket = PLAIN_TICKET } = await client.debit(heldOf(link, PLAIN_TICKET), amounts, "adjust");
     if (outcome === "applied") return this.#hold(ledger, level, amounts, ticket, askedMs);
     if (outcome === "unknown") {
       ledger.uncertain[level] = [...(ledger.uncertain[level] ?? []), ...amounts];
@@ -264,81 +276,72 @@ export abstract class LeaseResource<Measure extends string = string> {
     }
     this.#tellNotStored(level, "an adjustment could not be stored");
     if (outcome === "gone") return;
-    throw new RateLimiterUnavailable(
-      `The adjustment of ${link.bucket.entityId} on ${link.bucket.resource} could not be stored; ` +
-        "the work is done, but its actual cost is not charged.",
-    );
+    throw adjustmentLost(link.bucket);
   }
 
-  /** Gives back all that is held. For the lease, when it is rolled back. */
+  /** Gives back all that is held. Called by the lease when it is rolled back. */
   protected async giveAllBack(): Promise<void> {
     if (this.#unmetered()) return;
-    while (this.core.holds?.isRenewing()) await this.core.holds.settled();
     const ledger = this.#openLedger();
-    ledger.pendingDebits = [];
-    const all = ledger.held.slice();
-    ledger.held.fill([]);
-    await this.#giveBackHeld(all, "rollback");
+    countBeside(this.core, this.own, ledger, { named: allBack(ledger.beside), how: "difference" });
+    await this.#afterRenewals(() => this.#giveBackHeld(takeAll(ledger), "rollback"));
   }
 
-  /** Let through without being charged at all: there is nothing to adjust or give back. */
+  /** True if the lease was let through without a charge: there is nothing to adjust or give back. */
   #unmetered(): boolean {
-    return this.core.degradedReason !== false && this.part.taken.length === 0 && this.#ledger === undefined;
+    return this.core.degradedReason !== false && this.own.taken.length === 0 && this.#ledger === undefined;
   }
 
-  /** The amounts by measure; undefined where the lease was let through during an outage: perhaps not even measures are known. */
-  #checked(tokens: Tokens, use: AmountUse): Asked | undefined {
+  /** The amounts by measure; undefined for a lease that was let through in an outage, whose limits may be unknown. */
+  protected checked(tokens: Tokens, use: AmountUse): Asked | undefined {
     if (this.core.status !== "open") throw closed(this.core.status);
     if (this.#unmetered()) return undefined;
     const asked = changedBy(tokens, use);
-    checkCounted(
-      asked,
-      this.part.demands.map(({ link }) => link),
-    );
+    const chain = this.own.demands.map(({ link }) => link);
+    checkCounted(asked, chain);
     return asked;
   }
 
-  /** What each level is charged of amounts by measure, by the limits that it was taken under. */
+  /** The charge of each level, by the limits that the lease was taken under. */
   #charges(asked: Asked): readonly (readonly Amount[])[] {
-    return this.part.demands.map(({ link }) => chargedTo(link.charged, asked));
+    return this.own.demands.map(({ link }) => chargedTo(link.charged, asked));
   }
 
-  /** The same of a change: limits that the lease passed by are left out. */
-  #charged(asked: Asked, change: "more" | "less" | "total"): readonly (readonly Amount[])[] {
+  /** The charge of a change: limits that the lease passed by are left out. */
+  #charged(asked: Asked, meaning: "difference" | "totals"): readonly (readonly Amount[])[] {
     const charges = this.#charges(asked);
     if (charges.every((amounts) => amounts.length === 0)) return charges;
     const ledger = this.#openLedger();
-    return charges.map((amounts, level) => chargedOf(ledger, level, amounts, change));
+    return charges.map((amounts, level) => chargedOf(ledger, level, amounts, meaning));
   }
 
-  // Most leases are settled as they were taken; the ledger is made when one is not.
+  // Made on the first change: most leases are settled as they were taken.
   #openLedger(): LeaseLedger {
-    this.#ledger ??= ledgerOf(this.part);
+    this.#ledger ??= ledgerOf(this.own);
     return this.#ledger;
   }
 
-  /** `charges`: for each level. */
-  async #debit(charges: readonly (readonly Amount[])[]): Promise<void> {
-    if (charges.every((amounts) => amounts.length === 0)) return;
+  #useAt(level: number): LevelUse {
+    return this.#openLedger().levels[level] as LevelUse;
+  }
+
+  #debit(level: number, due: readonly Amount[]): MaybePromise<void> {
     const ledger = this.#openLedger();
-    await allDone(
-      this.part.demands.map(async ({ link }, level) => {
-        const due = charges[level] ?? [];
-        if (due.length === 0) return;
-        const askedMs = this.core.maker.now();
-        const { client } = this.core.maker;
-        const { outcome, state, ticket = PLAIN_TICKET } = await client.debit(heldOf(link, PLAIN_TICKET), due);
-        if (state !== undefined) ledger.seen[level] = state;
-        // Perhaps stored counts as stored, but not as held: what may not have been taken must not be given back.
-        if (outcome === "no" || outcome === "unknown") return this.#notStored(level, due, outcome);
-        // The lease was closed while the store was asked. No later call would give this back.
-        const back = [heldOf(link, ticket)];
-        if (this.core.status === "rolledBack") return client.giveBack(back, [due], "rollback");
-        this.#hold(ledger, level, due, ticket, askedMs);
-        const slots = ledger.gaveSlotsBack ? slotsOf(ticket, due) : [];
-        if (slots.length > 0) await client.giveBack(back, [slots], "settle");
-      }),
-    );
+    const askedMs = this.core.maker.now();
+    const { client } = this.core.maker;
+    const link = this.#linkAt(level);
+    const written = client.debit(heldOf(link, PLAIN_TICKET), due, "adjust");
+    return andThen(written, ({ outcome, state, ticket = PLAIN_TICKET }): MaybePromise<void> => {
+      if (state !== undefined) ledger.seen[level] = state;
+      // A debit that may be stored counts as charged but not as held: it must not be given back.
+      if (outcome === "no" || outcome === "unknown") return this.#notStored(level, due, outcome);
+      // The lease was closed while the store was asked: no later call would give this back.
+      const back = [heldOf(link, ticket)];
+      if (this.core.status === "rolledBack") return client.giveBack(back, [due], "rollback");
+      this.#hold(ledger, level, due, ticket, askedMs);
+      const slots = ledger.gaveSlotsBack ? slotsOf(ticket, due) : [];
+      if (slots.length > 0) return client.giveBack(back, [slots], "settle");
+    });
   }
 
   #notStored(level: number, amounts: readonly Amount[], outcome: "no" | "unknown"): void {
@@ -354,22 +357,24 @@ export abstract class LeaseResource<Measure extends string = string> {
     this.core.maker.publisher.degraded(this.#linkAt(level).bucket, "adjustment_not_stored", reason, undefined);
   }
 
-  /** `charges`: for each level. */
-  async #giveBack(charges: readonly (readonly Amount[])[], reason: "release" | "adjust"): Promise<void> {
+  #giveBack(charges: readonly (readonly Amount[])[], reason: "release" | "adjust"): MaybePromise<void> {
     if (charges.every((amounts) => amounts.length === 0)) return;
-    while (this.core.holds?.isRenewing()) await this.core.holds.settled();
-    const returns = takeReturns(this.#openLedger(), charges);
-    this.core.holds?.gaveBack();
-    await this.#giveBackHeld(returns, reason);
+    return this.#afterRenewals(() => {
+      const returns = takeReturns(this.#openLedger(), charges);
+      this.core.holds?.gaveBack();
+      return this.#giveBackHeld(returns, reason);
+    });
+  }
+
+  #afterRenewals(work: () => MaybePromise<void>): MaybePromise<void> {
+    const { holds } = this.core;
+    return holds === undefined ? work() : holds.afterRenewals(work);
   }
 
   /** One give-back for each ticket of each level. */
-  async #giveBackHeld(
-    returns: readonly (readonly Holding[])[],
-    reason: "release" | "adjust" | "rollback" | "settle",
-  ): Promise<void> {
+  #giveBackHeld(returns: readonly (readonly Holding[])[], reason: GaveBackEvent["reason"]): MaybePromise<void> {
     const all = returns.flatMap((holdings, level) => holdings.map((one) => ({ level, ...one })));
-    await this.core.maker.client.giveBack(
+    return this.core.maker.client.giveBack(
       all.map(({ level, ticket }) => heldOf(this.#linkAt(level), ticket)),
       all.map(({ held }) => held),
       reason,
@@ -377,21 +382,17 @@ export abstract class LeaseResource<Measure extends string = string> {
   }
 
   #linkAt(level: number): ChainLink {
-    return (this.part.demands[level] as Demand).link;
+    return (this.own.demands[level] as Demand).link;
   }
 
   #unavailable(claims: readonly Demand[], cause: unknown): void {
-    const { link } = this.part.demands[0] as Demand;
-    const { entityId, resource } = link.bucket;
+    const { link } = this.own.demands[0] as Demand;
     const { outage, publisher } = this.core.maker;
     const decided = outage(claims, "the store was unavailable when more was consumed");
     if (typeof decided === "object") throw exceededBy(decided);
     if (decided === "block") {
       publisher.unavailable(link.bucket, cause);
-      throw new RateLimiterUnavailable(
-        `The store is unavailable, so no more was consumed for ${entityId} on ${resource}; the lease holds what it held before.`,
-        { cause },
-      );
+      throw noMoreConsumed(link.bucket, cause);
     }
     this.core.degradedReason = decided;
     publisher.degraded(link.bucket, "store_unavailable", decided, cause);

@@ -1,35 +1,38 @@
-import type { Tokens } from "../../domain/charge/amounts.ts";
-import { canonical } from "../../domain/lease/canonical.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
+import { bucketKey } from "../../domain/bucket/bucket-key.ts";
+import type { Also, Tokens } from "../../domain/charge/amounts.ts";
+import { canonical } from "../../domain/lease/idempotency.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
 import { ValidationError } from "../../domain/names/errors.ts";
 import { KnownNames } from "../../domain/names/known-names.ts";
-import { shown } from "../../domain/names/names.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
-import { allDone } from "../acquire/all-done.ts";
-import type { LeaseCore, LeaseMaker } from "./lease-core.ts";
+import { alsoOf } from "../acquire/also.ts";
+import { allDone, allEnded } from "../acquire/store-calls.ts";
 import { LeaseHolds, type SlotHolder } from "./lease-holds.ts";
-import { closed } from "./lease-ledger.ts";
+import { closed, type LeaseCore, type LeaseMaker } from "./lease-ledger.ts";
 import { type LeasePart, shortestHoldMs } from "./lease-part.ts";
 import { LeaseResource, type LeaseStatus, slotHolderOf } from "./lease-resource.ts";
 import { type TrackOptions, track } from "./track.ts";
 
 /** Options of `settle`. */
 export interface SettleOptions {
-  /** Totals by measure on further resources of the lease, by resource. Default: none. */
-  readonly also?: Readonly<Record<string, Tokens>>;
+  /** Totals by measure of further parts: by resource of the lease's own entity, or as a list of parts. Default: none. */
+  readonly also?: Also;
 }
 
 const SETTLE_OPTIONS = new KnownNames<SettleOptions>({ also: true });
 const TRACK = new KnownNames<TrackOptions<never>>({ usageOf: true, outputOf: true });
 
-/** What a lease was made of, for other parts of this package: not a member, for those are the public interface. */
+/** The parts of a lease, for other code of this package. Not a member: members are the public interface. */
 export let partsOfLease: (lease: Lease) => readonly LeasePart[];
 
-/** The calendar by which its quotas reset. */
+/** The calendar of the lease's quotas. */
 export let calendarOfLease: (lease: Lease) => Calendar;
 
-/** Settles an open lease that has nothing to store, and says so; false: nothing was done. */
+/** Settles an open lease that has nothing to store. False: nothing was done. */
 export let settledAtOnce: (lease: Lease) => boolean;
+
+/** Settles a lease, as its method does: synchronously if the store is. */
+export let settleNow: (lease: Lease, totals: Tokens | undefined) => MaybePromise<unknown>;
 
 /**
  * Tokens that were taken for a piece of work. Correct them while it runs. `settle` keeps them, `rollback` gives all of
@@ -39,22 +42,24 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   static {
     partsOfLease = (lease) =>
       lease.#others === undefined
-        ? [lease.part]
-        : [lease.part, ...Array.from(lease.#others.values(), (other) => other.ownPart)];
+        ? [lease.own]
+        : [lease.own, ...Array.from(lease.#others.values(), (other) => other.ownPart)];
     calendarOfLease = (lease) => lease.core.maker.calendar;
     settledAtOnce = (lease) => {
-      // What a client gave is no lease of this class.
+      // A lease of a `LimiterClient` is not of this class.
       if (!(#others in lease) || lease.#others !== undefined || lease.hasChanged) return false;
       lease.#close("settled");
       return true;
     };
+    settleNow = (lease, totals) => (totals === undefined ? lease.#keepTaken() : lease.#settleWith(totals, {}));
   }
 
-  readonly #others: ReadonlyMap<string, OtherResource> | undefined;
+  /** The further parts by bucket. */
+  readonly #others: ReadonlyMap<string, OtherPart> | undefined;
   #isKept = false;
 
   /** @internal */
-  // One by one, not in an object: it would be made for every take.
+  // Single arguments: an object would be allocated for every take.
   constructor(
     maker: LeaseMaker,
     part: LeasePart,
@@ -77,7 +82,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     this.#others =
       others.length === 0
         ? undefined
-        : new Map(others.map((other) => [other.resource, new OtherResource(this.core, other, () => this.#holds())]));
+        : new Map(others.map((other) => [idOf(other), new OtherPart(this.core, other, () => this.#holds())]));
   }
 
   /** Whether it is open, settled or rolled back. */
@@ -90,10 +95,10 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
    * have some, it is aborted with `HoldLost`, too, when they could not be renewed in time: 7/8 of their time after the last renewal.
    */
   get signal(): AbortSignal {
-    // A limit may hold slots that held none when this lease was taken, so whoever asks has the signal that hears of them.
+    // A later `consume` may take slots, so the signal must be able to report their loss.
     const holds = this.#holds();
     if (holds !== undefined) return holds.signal(this.core.signal);
-    // Not one for all leases: who listens to it and never stops would be kept for ever.
+    // Not one signal for all leases: listeners that are never removed would stay for ever.
     this.core.signal ??= new AbortController().signal;
     return this.core.signal;
   }
@@ -123,24 +128,40 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   keep(): void {
     this.#isKept = true;
     const { core } = this;
-    // Most work is over long before its slots have to be renewed.
-    const holdMs = this.isAsTaken && this.#others === undefined ? shortestHoldMs(this.part) : 0;
+    // Most work ends long before its slots have to be renewed.
+    const holdMs = this.isAsTaken && this.#others === undefined ? shortestHoldMs(this.own) : 0;
     if (core.holds !== undefined || core.status !== "open" || holdMs === 0) this.#holdsOfSlots()?.keep();
     else if (holdMs < Number.POSITIVE_INFINITY)
-      core.keepsLater ??= core.maker.renewals.later(this.part.takenAtMs, holdMs, () => this.#holds());
+      core.keepsLater ??= core.maker.renewals.later(this.own.takenAtMs, holdMs, () => this.#holds());
   }
 
-  /** Names of the resources that tokens were taken from, the first one first. */
+  /** Names of the resources that tokens of the entity were taken from, the first one first. */
   get resources(): readonly string[] {
-    return [this.part.resource, ...(this.#others?.keys() ?? [])];
+    const own = this.parts.filter(({ entityId }) => entityId === this.own.entityId);
+    return own.map(({ resource }) => resource);
   }
 
-  /** What the lease holds on one of several resources: `lease.resource("gpu-pool").adjust({ slots: -1 })`. */
+  /** The entities and resources that tokens were taken from, those of the request first, then those of `also` in their order. */
+  get parts(): readonly LeasePlace[] {
+    const parts = [this.own, ...Array.from(this.#others?.values() ?? [], ({ ownPart }) => ownPart)];
+    return parts.map(({ entityId, resource }) => ({ entityId, resource }));
+  }
+
+  /** What the lease holds on one of several resources of its entity: `lease.resource("gpu-pool").adjust({ slots: -1 })`. */
   resource(name: string): LeaseResource {
-    if (name === this.part.resource) return this;
-    const other = this.#others?.get(name);
+    if (name === this.own.resource) return this;
+    const other = this.#others?.get(idOf({ entityId: this.own.entityId, resource: name }));
     if (other !== undefined) return other;
     throw this.#unknown(name);
+  }
+
+  /** What the lease holds of one of several entities: `lease.part({ entityId: "team-1", resource: "gpt-4" }).consumed`. */
+  part(place: LeasePlace): LeaseResource {
+    const { entityId, resource } = PLACE.check(place, "The place of a part");
+    if (entityId === this.own.entityId) return this.resource(resource);
+    const other = this.#others?.get(idOf({ entityId, resource }));
+    if (other !== undefined) return other;
+    throw this.#unknown(`${entityId} on ${resource}`);
   }
 
   /**
@@ -151,31 +172,33 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
    * counts throws `limit_unknown`, and the lease stays open.
    */
   async settle(totals?: Tokens<Measure | "requests">, options?: SettleOptions): Promise<void> {
-    if (totals !== undefined || options !== undefined) return this.#settleWith(totals ?? {}, options ?? {});
+    const isAsTaken = totals === undefined && options === undefined;
+    const settled = isAsTaken ? this.#keepTaken() : this.#settleWith(totals ?? {}, options ?? {});
+    // Awaited rather than returned: a returned promise takes more microtasks.
+    if (settled !== undefined) await settled;
+  }
+
+  #keepTaken(): MaybePromise<unknown> {
     if (this.core.status !== "open") return;
     this.#close("settled");
-    if (this.#others !== undefined) return this.#flushAll();
-    const kept = this.keepUsed();
-    // A promise that an async function returns is waited for longer than one that it awaits.
-    if (kept !== undefined) await kept;
+    return this.#others === undefined ? this.keepUsed() : this.#flushAll();
   }
 
-  async #settleWith(totals: Tokens, options: SettleOptions): Promise<void> {
-    const { also = {} } = SETTLE_OPTIONS.check(options, "The options of settle");
-    const by = canonical({ totals, also });
-    if (this.core.status === "settled" && by === this.core.settledWith) return;
+  #settleWith(totals: Tokens, options: SettleOptions): MaybePromise<unknown> {
+    const { also = NO_PARTS } = SETTLE_OPTIONS.check(options, "The options of settle");
+    if (this.core.status === "settled" && isSettledWith(this.core.settledWith, { totals, also })) return;
     const changes = this.#changesTo(totals, also);
-    this.core.settledWith = by;
-    // Closed at once: what is asked of the lease meanwhile comes too late.
+    this.core.settledWith = JSON.stringify({ totals, also });
+    // Closed at once: later calls on the lease come too late.
     this.#close("settled");
-    const changed = allDone(changes.map((change) => change()));
+    const changed = allDone(changes);
     const flush = () => this.#flushAll();
-    await allDone<unknown>([changed, changed.then(flush, flush)]);
+    return changed instanceof Promise ? allEnded([changed, changed.then(flush, flush)]) : flush();
   }
 
-  async #flushAll(): Promise<void> {
-    const others = Array.from(this.#others?.values() ?? [], (other) => other.settle());
-    await allDone([this.keepUsed(), ...others]);
+  #flushAll(): MaybePromise<unknown> {
+    const others = Array.from(this.#others?.values() ?? [], (other) => () => other.settle());
+    return allDone([() => this.keepUsed(), ...others]);
   }
 
   /** Gives everything back, on every resource, and closes the lease. A second call does nothing. */
@@ -183,7 +206,8 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     if (this.core.status !== "open") return;
     this.#close("rolledBack");
     if (this.#others === undefined) return this.giveAllBack();
-    await allDone([this.giveAllBack(), ...Array.from(this.#others.values(), (other) => other.rollback())]);
+    const others = Array.from(this.#others.values(), (other) => () => other.rollback());
+    await allDone([() => this.giveAllBack(), ...others]);
   }
 
   /**
@@ -205,7 +229,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     return this.#holds();
   }
 
-  /** Undefined where it holds no slots. */
+  /** Undefined if it holds no slots. */
   #holdsOfSlots(): LeaseHolds | undefined {
     return this.core.holds !== undefined || this.#holders.some((one) => one.mayHoldSlots()) ? this.#holds() : undefined;
   }
@@ -214,7 +238,7 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     return [this, ...(this.#others?.values() ?? [])].map(slotHolderOf);
   }
 
-  /** Made when it is first asked for; undefined once the lease is closed. */
+  /** Made on first use; undefined once the lease is closed. */
   #holds(): LeaseHolds | undefined {
     const { core } = this;
     if (core.holds !== undefined || core.status !== "open") return core.holds;
@@ -231,40 +255,29 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
     this.core.status = status;
     this.core.keepsLater?.remove();
     this.core.holds?.end();
-    this.core.maker.publisher.leaseEnded(this, this.part, status, this.core.maker);
+    this.core.maker.publisher.leaseEnded(this, this.own, status, this.core.maker);
   }
 
-  /** All is checked before anything is charged. */
-  #changesTo(totals: Tokens, also: Readonly<Record<string, Tokens>>): readonly (() => Promise<void>)[] {
-    if (typeof also !== "object" || also === null || Array.isArray(also)) {
-      throw new ValidationError(
-        "also_invalid",
-        `also is ${shown(also)}; give an object of resources, { "gpu": { slots: 1 } }.`,
-      );
-    }
-    const own = this.checkTotals(totals);
+  /** Checks everything before anything is charged. */
+  #changesTo(totals: Tokens, also: Also): readonly (() => MaybePromise<unknown>)[] {
+    const own = this.checked(totals, "settle");
     const changes = own === undefined ? [] : [() => this.comeTo(own)];
-    for (const [name, tokens] of Object.entries(also)) {
-      const change = this.#other(name).changeTo(tokens);
+    const { entityId, resource } = this.own;
+    for (const { consume = {}, ...place } of alsoOf({ entityId, resource, also })) {
+      const other = this.#others?.get(idOf(place));
+      if (other === undefined) throw this.#unknown(placeText(place, entityId));
+      const change = other.changeTo(consume);
       if (change !== undefined) changes.push(change);
     }
     return changes;
   }
 
-  #other(name: string): OtherResource {
-    const other = this.#others?.get(name);
-    if (other !== undefined) return other;
-    if (name !== this.part.resource) throw this.#unknown(name);
-    throw new ValidationError(
-      "also_invalid",
-      `${name} is the lease's own resource; pass its totals in the first argument.`,
-    );
-  }
-
-  #unknown(name: string): ValidationError {
+  #unknown(what: string): ValidationError {
+    const { entityId } = this.own;
+    const known = this.parts.map((place) => placeText(place, entityId)).join(", ");
     return new ValidationError(
       "resource_unknown",
-      `The lease holds nothing on ${name}; it was taken for ${this.resources.join(", ")}. Name it in \`also\`.`,
+      `The lease holds nothing on ${what}; it was taken for ${known}. Name it in \`also\`.`,
     );
   }
 
@@ -274,7 +287,35 @@ export class Lease<Measure extends string = string> extends LeaseResource<Measur
   }
 }
 
-class OtherResource extends LeaseResource {
+/** The entity and the resource of a part of a lease. */
+export interface LeasePlace {
+  /** The entity. */
+  readonly entityId: string;
+  /** The resource. */
+  readonly resource: string;
+}
+
+const PLACE = new KnownNames<LeasePlace>({ entityId: true, resource: true });
+const NO_PARTS: Also = Object.freeze([]);
+
+/**
+ * True if a lease was settled with the same totals. It keeps the text of them as they were given: they become canonical where somebody
+ * settles again.
+ */
+function isSettledWith(text: string | undefined, by: { readonly totals: Tokens; readonly also: Also }): boolean {
+  return text !== undefined && canonical(JSON.parse(text)) === canonical(by);
+}
+
+function idOf({ entityId, resource }: LeasePlace): string {
+  return bucketKey(entityId, resource).id;
+}
+
+/** A part for messages; of the lease's own entity by its resource. */
+function placeText({ entityId, resource }: LeasePlace, own: string): string {
+  return entityId === own ? resource : `${entityId} on ${resource}`;
+}
+
+class OtherPart extends LeaseResource {
   readonly #holdsOfLease: () => LeaseHolds | undefined;
 
   constructor(core: LeaseCore, part: LeasePart, holdsOfLease: () => LeaseHolds | undefined) {
@@ -283,15 +324,15 @@ class OtherResource extends LeaseResource {
   }
 
   get ownPart(): LeasePart {
-    return this.part;
+    return this.own;
   }
 
-  settle(): MaybePromise<void> {
+  settle(): MaybePromise<unknown> {
     return this.keepUsed();
   }
 
-  changeTo(tokens: Tokens): (() => Promise<void>) | undefined {
-    const totals = this.checkTotals(tokens);
+  changeTo(tokens: Tokens): (() => MaybePromise<unknown>) | undefined {
+    const totals = this.checked(tokens, "settle");
     return totals && (() => this.comeTo(totals));
   }
 

@@ -1,10 +1,40 @@
-import { joinedTicket, type PeriodShare, type Ticket } from "../../domain/bucket/give-back.ts";
-import type { Amount } from "../../domain/charge/amounts.ts";
+import { joinedTicket, type PeriodShare, PLAIN_TICKET, type Ticket } from "../../domain/bucket/give-back.ts";
+import { type Amount, sumByLimit } from "../../domain/charge/amounts.ts";
 import type { Held } from "../../ports/bucket-store.ts";
 import type { Clock } from "../../ports/system.ts";
 import type { StoreClient } from "../acquire/store-client.ts";
 import { type LaterHold, LaterHolds } from "./later-holds.ts";
-import { type Renewal, renewed } from "./renewal.ts";
+
+/** The result of a renewal, limit by limit. */
+interface Renewal {
+  /** The ticket of the renewed slots only. */
+  readonly ticket: Ticket;
+  /** The limits whose slots are lost; of these nothing was changed. */
+  readonly lost: readonly string[];
+  /** Why the store did not answer for some limits; their slots end as before. */
+  readonly unanswered: { readonly cause: unknown } | undefined;
+}
+
+/** Holds slots of a bucket for as long again. If some are lost, each limit is renewed by itself. */
+export async function renewed(
+  client: Pick<StoreClient, "renew">,
+  held: Held,
+  amounts: readonly Amount[],
+): Promise<Renewal> {
+  const reply = await client.renew(held, amounts);
+  if (reply.kind === "renewed") return { ticket: reply.ticket, lost: [], unanswered: undefined };
+  if (reply.kind === "unavailable") return { ticket: PLAIN_TICKET, lost: [], unanswered: reply };
+  if (amounts.length === 1) {
+    return { ticket: PLAIN_TICKET, lost: amounts.map(({ limit }) => limit), unanswered: undefined };
+  }
+  const each: Renewal[] = [];
+  for (const amount of amounts) each.push(await renewed(client, held, [amount]));
+  return {
+    ticket: { ...PLAIN_TICKET, pins: each.flatMap(({ ticket }) => ticket.pins) },
+    lost: each.flatMap(({ lost }) => lost),
+    unanswered: each.find(({ unanswered }) => unanswered !== undefined)?.unanswered,
+  };
+}
 
 /** Slots that a lease holds in the slices of a ticket. */
 export interface HeldSlots extends PeriodShare {
@@ -12,53 +42,51 @@ export interface HeldSlots extends PeriodShare {
   move(after: Ticket): void;
 }
 
-/** What a lease holds of slots on one bucket. */
+/** The slots that a lease holds on one bucket. */
 export interface BucketHold {
   readonly held: Omit<Held, "ticket">;
-  /** For how long they are held without a renewal: the shortest time of any. */
+  /** The shortest time for which slots are held without a renewal. */
   readonly holdMs: number;
-  /** The same of those whose limits are hard: only they can be lost. `Infinity`: there are none. */
+  /** The shortest time of slots of hard limits: only they can be lost. `Infinity`: there are none. */
   readonly hardHoldMs: number;
-  /** The reading of the take, or of the last renewal that the store confirmed. */
+  /** The clock reading of the take, or of the last confirmed renewal. */
   confirmedMs: number;
-  /** Renewed until it is removed; otherwise only watched, and lost when its time is nearly up. */
+  /** True: renewed until it is removed. False: only watched, and lost when its time is nearly up. */
   isKept: boolean;
-  /** A renewal that the store has not answered yet. */
   underWay: Promise<unknown> | undefined;
-  /** What is held, by slices: of some limits; undefined: of all. */
+  /** The slots of some limits, by slices; undefined: of all. */
   slots(limits: readonly string[] | undefined): readonly HeldSlots[];
-  /** The store has renewed these slots, together with those of other leases. More may have been taken meanwhile. */
+  /** The store has renewed these slots, together with those of other leases. The lease may have taken more meanwhile. */
   renewed(asked: readonly HeldSlots[], joined: Ticket, after: Ticket): void;
-  /** Those of these limits are another's, or were reset. */
+  /** The slots of these limits have expired, or were reset. */
   lost(limits: readonly string[]): void;
-  /** They may soon be another's: none was renewed in time. */
+  /** The slots were not renewed in time and will expire soon. */
   late(): void;
 }
 
-/** What became of a renewal that was asked for: the limits that are lost, and why the store did not answer, where it did not. */
 type Renewed = Omit<Renewal, "ticket">;
 
 const RENEWED: Renewed = { lost: [], unanswered: undefined };
 
-/** Holds of one bucket, and when they are looked at next. */
+/** The holds of one bucket, and when they are checked next. */
 interface BucketEntry {
   readonly id: string;
   readonly holds: Set<BucketHold>;
   wakeMs: number;
-  /** Not before: after a renewal that failed. */
+  /** The earliest time of the next renewal after a failure. */
   retryMs: number;
   isRenewing: boolean;
 }
 
 /**
- * Renews slots for as long as leases are kept: at each third of the hold, with one write for all leases of this process on a bucket. A
- * hold that could not be renewed is lost before its time is up, so that its holder has an eighth of it left to stop.
+ * Renews slots while leases are kept: at each third of the hold, with one write for all leases of this process on a bucket. A hold that
+ * could not be renewed is lost while an eighth of its time is left, so that its holder can stop.
  */
 export class Renewals {
   readonly #client: Pick<StoreClient, "renew">;
   readonly #clock: Clock;
   readonly #buckets = new Map<string, BucketEntry>();
-  /** By when they wake, the next one first. An entry that was moved up is in it twice. */
+  /** Sorted by time. An entry that was moved up is in it twice. */
   readonly #queue: { readonly wakeMs: number; readonly entry: BucketEntry }[] = [];
   readonly #later = new LaterHolds();
   #sleep: { readonly untilMs: number; readonly end: AbortController } | undefined;
@@ -68,7 +96,7 @@ export class Renewals {
     this.#clock = clock;
   }
 
-  /** Looks after a hold until it is removed, or lost. */
+  /** Watches a hold until it is removed or lost. */
   add(hold: BucketHold): void {
     const { id } = hold.held.bucket;
     let entry = this.#buckets.get(id);
@@ -81,8 +109,8 @@ export class Renewals {
   }
 
   /**
-   * Has a hold that began at a reading looked after (`add`) once one is to be renewed. Most are over by then, and cost nothing but this.
-   * `holdMs`: the shortest time for which something of it is held.
+   * Calls `lookAfter`, which adds the hold, once a hold is due for renewal. Most holds are over by then and cost nothing more.
+   * `holdMs` is the shortest time for which slots of it are held.
    */
   later(beganMs: number, holdMs: number, lookAfter: () => void): LaterHold {
     const dueMs = beganMs + Math.floor(holdMs / 3);
@@ -91,7 +119,7 @@ export class Renewals {
     return hold;
   }
 
-  /** Its bucket is forgotten when it would have been looked at: one that is used all the time is not scheduled each time. */
+  /** The bucket is dropped at its next check: a bucket that is used all the time is not scheduled each time. */
   remove(hold: BucketHold): void {
     const entry = this.#buckets.get(hold.held.bucket.id);
     if (entry === undefined) return;
@@ -100,9 +128,9 @@ export class Renewals {
     if (entry.holds.size === 0 && !isScheduled) this.#buckets.delete(entry.id);
   }
 
-  /** Renews some holds of one bucket now: of each limit all of them or none. `limits`: only those of these; undefined: of all. */
+  /** Renews holds of one bucket now, of each limit all or none. `limits` selects limits; undefined: all. */
   async renew(holds: readonly BucketHold[], limits: readonly string[] | undefined): Promise<Renewed> {
-    // One at a time: a second would name slices that the first has left, and move what others hold there.
+    // One at a time: a second renewal would name slices that the first has left, and move slots of others there.
     for (let busy = underWay(holds); busy !== undefined; busy = underWay(holds)) await busy.catch(() => {});
     const asked = holds.map((hold) => hold.slots(limits));
     const parts = asked.flat();
@@ -111,7 +139,11 @@ export class Renewals {
     const joined = joinedTicket(parts);
     const { held } = first;
     const askedMs = this.#clock.now();
-    const call = renewed(this.#client, { ...held, ticket: joined }, summed(parts));
+    const call = renewed(
+      this.#client,
+      { ...held, ticket: joined },
+      sumByLimit(parts.flatMap(({ amounts }) => amounts)),
+    );
     for (const hold of holds) hold.underWay = call;
     let renewal: Renewal;
     try {
@@ -122,7 +154,7 @@ export class Renewals {
       for (const hold of holds) if (hold.underWay === call) hold.underWay = undefined;
     }
     const { ticket, lost, unanswered } = renewal;
-    // What was not asked for, or not answered, is held from before; so is what one of several leases has lost.
+    // A hold is confirmed only if all its limits were asked for and answered, and no other lease in the call lost slots.
     const isAll = limits === undefined && unanswered === undefined && (lost.length === 0 || holds.length === 1);
     for (const [i, hold] of holds.entries()) {
       hold.renewed(asked[i] ?? [], joined, ticket);
@@ -139,7 +171,7 @@ export class Renewals {
   }
 
   #put(one: { readonly wakeMs: number; readonly entry: BucketEntry }): void {
-    // Nearly always it is the last one: holds of one length are due in the order in which they begin.
+    // Nearly always the last place: holds of one length are due in the order in which they begin.
     let at = this.#queue.length;
     while (at > 0 && (this.#queue[at - 1] as { wakeMs: number }).wakeMs > one.wakeMs) at--;
     this.#queue.splice(at, 0, one);
@@ -154,7 +186,7 @@ export class Renewals {
     this.#sleep = { untilMs, end };
     const ms = Math.max(0, untilMs - this.#clock.now());
     const clock = this.#clock;
-    // What is renewed belongs to work that keeps the process alive by itself.
+    // In the background: the work that holds the slots keeps the process alive.
     const slept = clock.sleepInBackground?.(ms, end.signal) ?? clock.sleep(ms, end.signal);
     slept.then(
       () => {
@@ -166,7 +198,7 @@ export class Renewals {
 
   #wake(): void {
     const nowMs = this.#clock.now();
-    // All of them, also those that are not due: leases of a bucket are renewed together.
+    // All of them, even those that are not due: leases of a bucket are renewed together.
     if ((this.#queue[0]?.wakeMs ?? Number.POSITIVE_INFINITY) <= nowMs || this.#later.nextMs <= nowMs)
       this.#later.lookAtAll();
     this.#sleep = undefined;
@@ -202,12 +234,12 @@ export class Renewals {
       const busy = entry.isRenewing || !hold.isKept;
       nextMs = Math.min(nextMs, lossMs(hold), busy ? nextMs : Math.max(renewalMs(hold), entry.retryMs));
     }
-    // Without holds it is forgotten then.
+    // An entry without holds is dropped at its next check.
     if (entry.holds.size === 0) nextMs = this.#clock.now() + 1;
     this.#wakeAt(entry, nextMs);
   }
 
-  /** All that are kept, also those that are not due yet: from then on they are due together. */
+  /** Renews all kept holds, even those that are not due yet: from then on they are due together. */
   async #renewAll(entry: BucketEntry): Promise<void> {
     entry.isRenewing = true;
     entry.retryMs = 0;
@@ -238,7 +270,7 @@ export class Renewals {
       entry.retryMs = this.#clock.now() + Math.ceil(shortestMs / RETRIES);
     }
     if (lost.length === 0) return;
-    // Of one of them they are lost, and nothing says of which: each is asked for by itself.
+    // One of the leases has lost slots, and the answer does not say which: renew each by itself.
     if (holds.length > 1) {
       for (const hold of holds) if (entry.holds.has(hold)) await this.#renewTogether(entry, [hold], lost);
       return;
@@ -247,14 +279,14 @@ export class Renewals {
   }
 }
 
-/** Between the first try and the loss it is tried six times more. */
+/** A failed renewal is tried again after a twelfth of the hold: six times before the loss. */
 const RETRIES = 12;
 
 function renewalMs({ confirmedMs, holdMs }: BucketHold): number {
   return confirmedMs + Math.floor(holdMs / 3);
 }
 
-/** When its holder must be told to stop: an eighth of its time is left, also for clocks that differ. */
+/** The holder must stop when an eighth of the time is left: a reserve for clocks that differ. */
 function lossMs({ confirmedMs, hardHoldMs }: BucketHold): number {
   return confirmedMs + Math.floor((hardHoldMs * 7) / 8);
 }
@@ -267,7 +299,7 @@ function underWay(holds: readonly BucketHold[]): Promise<unknown> | undefined {
   return holds.find((hold) => hold.underWay !== undefined)?.underWay;
 }
 
-/** Those that are renewed for the same time. */
+/** Groups holds that are renewed for the same time. */
 function byOwnHold(holds: readonly BucketHold[]): readonly (readonly BucketHold[])[] {
   const groups = new Map<number | undefined, BucketHold[]>();
   for (const hold of holds) {
@@ -276,12 +308,4 @@ function byOwnHold(holds: readonly BucketHold[]): readonly (readonly BucketHold[
     else group.push(hold);
   }
   return [...groups.values()];
-}
-
-function summed(parts: readonly PeriodShare[]): readonly Amount[] {
-  const sums = new Map<string, number>();
-  for (const { amounts } of parts) {
-    for (const { limit, milli } of amounts) sums.set(limit, (sums.get(limit) ?? 0) + milli);
-  }
-  return Array.from(sums, ([limit, milli]) => ({ limit, milli }));
 }

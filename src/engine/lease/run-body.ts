@@ -11,17 +11,16 @@ export function checkBody(body: unknown): void {
   );
 }
 
-/** What runs while a lease is held, and what its end is told of. */
 interface LeaseBody<Value, Name extends string> {
   readonly body: (lease: Lease<Name>) => Value | Promise<Value>;
   readonly signal: AbortSignal | undefined;
-  /** Hears why the end of the lease could not be stored. */
+  /** Called if the end of the lease could not be stored. */
   readonly notStored: (error: unknown) => void;
 }
 
 /**
- * Runs a body: what it consumed is kept when it returns, and given back when it throws. Its caller gets its value, or what it
- * threw, whatever became of the lease: the work is done.
+ * Runs a body. Its tokens are kept when it returns, and given back when it throws. The caller gets its value or its error even if the
+ * end of the lease could not be stored: the work is done.
  */
 export async function runBody<Value, Name extends string>(
   lease: Lease<Name>,

@@ -1,19 +1,19 @@
 /**
- * How work ended that tokens were taken for.
+ * The end of work that tokens were taken for.
  *
  * - `notBegun`: nothing was sent, and neither a handler nor a tool was called.
  * - `answered`: it was done.
- * - `failed`: whoever did it answered an error: the status of a provider, a handler or a tool that threw.
+ * - `failed`: it answered an error: the status of a provider, a handler or a tool that threw.
  * - `abandoned`: it had begun, and was given up before its answer was whole: the caller left, its time was over, the connection broke.
  */
 export type WorkEnd = "notBegun" | "answered" | "failed" | "abandoned";
 
-/** The one rule of all fronts: what was begun is paid for. A caller who gets tokens back by hanging up is not limited. */
+/** The rule of all adapters: work that was begun is paid for. A caller who gets tokens back by hanging up is not limited. */
 export function isGivenBack(end: WorkEnd): boolean {
   return end === "notBegun" || end === "failed";
 }
 
-/** How a request ended that got no answer: it did not reach its server, or, in doubt, it was sent and abandoned. */
+/** The end of a request without an answer: it did not reach its server, or, in doubt, was sent and abandoned. */
 export function endOfUnanswered(error: unknown): WorkEnd {
   let cause = error;
   for (let depth = 0; depth < CAUSES_MAX && typeof cause === "object" && cause !== null; depth++) {
@@ -24,7 +24,7 @@ export function endOfUnanswered(error: unknown): WorkEnd {
   return "abandoned";
 }
 
-/** How a function ended that threw. `signals` are those that its caller could stop it by. */
+/** The end of a function that threw. `signals` are those by which its caller could stop it. */
 export function endOfThrown(error: unknown, signals: readonly (AbortSignal | undefined)[]): WorkEnd {
   const { name } = (error ?? {}) as { readonly name?: unknown };
   const isGivenUp = name === "AbortError" || name === "TimeoutError" || signals.some((signal) => signal?.aborted);
@@ -32,8 +32,8 @@ export function endOfThrown(error: unknown, signals: readonly (AbortSignal | und
 }
 
 /**
- * Runs the function of a tool: `withLease` gives back where it throws, but a tool that was called and then canceled, or whose time was over,
- * has been called. So there the lease is settled first.
+ * Runs the function of a tool. `withLease` gives back if it throws. But a tool that was canceled or timed out has been called, so the
+ * lease is settled first.
  */
 export async function paidBody<Value>(
   lease: { settle(): Promise<void> },
@@ -43,7 +43,7 @@ export async function paidBody<Value>(
   try {
     return await body();
   } catch (error) {
-    // What could not be stored was published by the lease.
+    // The lease has published what could not be stored.
     if (!isGivenBack(endOfThrown(error, signals))) await lease.settle().catch(() => {});
     throw error;
   }

@@ -19,6 +19,7 @@ import {
   type ParentProblem,
   type PlanProblem,
 } from "../../domain/config/entity.ts";
+import { inForce, type ShownConfig, shownConfig, withoutEnded } from "../../domain/config/overrides.ts";
 import { planMissing } from "../../domain/config/plan.ts";
 import type { Limit } from "../../domain/limits/limit.ts";
 import {
@@ -28,29 +29,32 @@ import {
   NotFoundError,
   ValidationError,
 } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
 import { checkEntityId, checkPrincipal } from "../../domain/names/names.ts";
 import type { SetReply } from "../../ports/config-store.ts";
 import type { Acquirer } from "../acquire/acquirer.ts";
-import { checkSupported } from "../acquire/limits-supported.ts";
+import { checkSupported } from "../acquire/request-limits.ts";
 import {
   CHANGE_OPTIONS,
   type ChangeOptions,
+  checkDeleteOptions,
   checkLevelOptions,
   checkScope,
   checkScopeOptions,
   checkSetOptions,
   checkSettings,
   checkVersion,
+  type DeleteOptions,
   resourceIn,
   type SetOptions,
   UPDATE_OPTIONS,
 } from "./level-options.ts";
 import type { EngineDeps, Settings } from "./settings.ts";
 
-/** What became of limits that were set or deleted. */
-export type SetOutcome = Exclude<SetReply, "planMissing">;
+/** The result of setting or deleting limits. */
+type SetOutcome = Exclude<SetReply, "planMissing">;
 
-/** Changes of entities and stored limits: checked, written together with their audit event, and known here at once. */
+/** Changes entities and stored limits: checks, writes with an audit event, and expires the caches of this process. */
 export class Administration {
   readonly #deps: EngineDeps;
   readonly #settings: Settings;
@@ -62,15 +66,11 @@ export class Administration {
     this.#acquirer = acquirer;
   }
 
-  async createEntity(given: NewEntity, options: ChangeOptions): Promise<Entity> {
+  async createEntity(wanted: NewEntity, options: ChangeOptions): Promise<Entity> {
     CHANGE_OPTIONS.check(options, "The second argument of createEntity");
-    const entity = newEntity(given, this.#deps.clock.now());
+    const entity = newEntity(wanted, this.#deps.clock.now());
     const { name, cascade, metadata, parentId, planId } = entity;
-    const details = {
-      ...{ name, cascade, metadata },
-      ...(parentId === undefined ? {} : { parentId }),
-      ...(planId === undefined ? {} : { planId }),
-    };
+    const details = { name, cascade, metadata, ...given({ parentId, planId }) };
     const event = this.event("entity_created", entity.id, options, details);
     const reply = await this.#deps.scope.entities.create(entity, event);
     if (reply.kind === "exists") {
@@ -129,12 +129,12 @@ export class Administration {
     this.changed(event);
   }
 
-  /** Answers whether it wrote: not where the level says the same already, nor where `ifAbsent` finds limits. */
+  /** True if it wrote: not if the level has the same limits already, or `ifAbsent` finds some. */
   async setConfig(scope: ConfigScope, given: readonly Limit[], options: SetOptions & SystemSettings): Promise<boolean> {
     return (await this.setConfigIf(scope, given, options, undefined)) === "written";
   }
 
-  /** The same, only while the level says what was read of it; undefined: in any case. */
+  /** Like `setConfig`, only while the level has the `expected` configuration; undefined: in any case. */
   async setConfigIf(
     scope: ConfigScope,
     given: readonly Limit[],
@@ -143,57 +143,89 @@ export class Administration {
   ): Promise<SetOutcome> {
     checkScope(scope);
     checkSetOptions(scope, options);
-    // Only the system level has something to say besides limits.
+    // Only the system level has settings besides limits.
     const settings = scope.level === "system" ? checkSettings(options) : {};
     const onlySettings = Object.keys(settings).length > 0 && Array.isArray(given) && given.length === 0;
     const limits = onlySettings ? [] : checkSupported(given, this.#deps);
-    const { ifAbsent, ...level } = checkLevelOptions(options);
+    const checked = checkLevelOptions(options, this.#deps.clock.now());
+    const { ifAbsent: _, keepOverride: __, ...said } = checked;
     const created = this.requireCreated(scope);
     if (created !== undefined) await created;
-    const event = this.#configEvent("set", scope, options, { limits, ...level, ...settings });
-    const change = { limits, ...level, ...settings, ...(ifAbsent === true ? { ifAbsent } : {}) };
+    const event = this.#configEvent("set", scope, options, { limits, ...said, ...settings });
+    const change = { limits, ...checked, ...settings };
     return this.#set(scope, expected === undefined ? change : { ...change, expected }, event);
   }
 
-  /** Changes the limits of the system, what an outage means, or both; the other stays. `null` takes away. */
+  /** Changes limits or settings of the system; what is not named stays. `null` removes. */
   async changeSystem(
     change: {
       readonly limits?: readonly Limit[] | null;
       readonly onUnavailable?: OnUnavailable | null;
       readonly usageKeptDays?: number | null;
     } & LevelOptions,
-    options: ChangeOptions & { readonly ifAbsent?: true },
+    options: ChangeOptions & Pick<LimitsChange, "ifAbsent" | "keepOverride">,
   ): Promise<boolean> {
     const { limits, onUnavailable, usageKeptDays, ...level } = change;
-    const { ifAbsent, ...who } = options;
+    const { ifAbsent, keepOverride, ...who } = options;
     const checked: LimitsChange = {
-      ...(limits === undefined ? {} : { limits: limits === null ? [] : checkSupported(limits, this.#deps) }),
-      ...(onUnavailable === undefined ? {} : { onUnavailable }),
-      ...(usageKeptDays === undefined ? {} : { usageKeptDays }),
+      ...given({ limits: limits === null ? [] : limits && checkSupported(limits, this.#deps) }),
+      ...given({ onUnavailable, usageKeptDays }),
       ...level,
     };
     const isDeleted = limits === null || (limits === undefined && (onUnavailable ?? usageKeptDays) === null);
     const event = this.#configEvent(isDeleted ? "deleted" : "set", { level: "system" }, who, { ...checked });
-    const reply = await this.#set({ level: "system" }, ifAbsent === true ? { ...checked, ifAbsent } : checked, event);
+    const reply = await this.#set({ level: "system" }, { ...checked, ...given({ ifAbsent, keepOverride }) }, event);
     return reply === "written";
   }
 
+  /** What a level says now. */
   async getConfig(scope: ConfigScope, options: object): Promise<StoredConfig> {
-    checkScope(scope);
     checkScopeOptions(scope, options);
-    const found = await this.#deps.scope.config.get(scope);
-    if (found === undefined) await this.#requirePlanOf(scope);
-    return found ?? { limits: [] };
+    return inForce(await this.storedConfig(scope), this.#deps.clock.now());
   }
 
-  async deleteConfig(scope: ConfigScope, options: ChangeOptions): Promise<boolean> {
+  /** What a level says now, with the overrides that run and what they leave. */
+  async shownConfig(scope: ConfigScope): Promise<ShownConfig> {
+    return shownConfig(await this.storedConfig(scope), this.#deps.clock.now());
+  }
+
+  /** A level as it is stored, without the overrides that are over. */
+  async storedConfig(scope: ConfigScope): Promise<StoredConfig> {
     checkScope(scope);
-    checkScopeOptions(scope, options);
-    const event = this.#configEvent("deleted", scope, options, {});
-    const deleted = await this.#deps.scope.config.delete(scope, event);
+    const found = await this.#deps.scope.config.get(scope);
+    if (found === undefined) await this.#requirePlanOf(scope);
+    // A level says nothing of whether the namespace is frozen.
+    const { frozen: _, ...config } = found ?? { limits: [] };
+    return withoutEnded(config, this.#deps.clock.now());
+  }
+
+  async deleteConfig(scope: ConfigScope, options: DeleteOptions): Promise<boolean> {
+    checkScope(scope);
+    const part = checkDeleteOptions(scope, options);
+    const event = this.#configEvent("deleted", scope, options, part === "override" ? { override: true } : {});
+    const deleted = await this.#deps.scope.config.delete(scope, event, part);
     if (deleted) this.changed(event);
     else await this.#requirePlanOf(scope);
     return deleted;
+  }
+
+  /** Deletes the limits of a level that have no end; those that have one go on to it. For manifests. */
+  async deleteBase(scope: ConfigScope, options: ChangeOptions): Promise<boolean> {
+    const event = this.#configEvent("deleted", scope, options, {});
+    return (await this.#set(scope, { limits: [], keepOverride: true }, event)) === "written";
+  }
+
+  /** Deletes the limits of a level, or ends its override, only while it has the `expected` configuration. For the service. */
+  async deleteConfigIf(scope: ConfigScope, options: DeleteOptions, expected: StoredConfig): Promise<SetOutcome> {
+    const isOverride = checkDeleteOptions(scope, options) === "override";
+    const event = this.#configEvent("deleted", scope, options, isOverride ? { override: true } : {});
+    const { limits, inherit, appliesTo } = expected;
+    const base = isOverride ? { limits, ...given({ inherit, appliesTo }) } : { limits: [] };
+    const settings = !isOverride && scope.level === "system" ? { onUnavailable: null } : {};
+    const reply = await this.#deps.scope.config.set(scope, { ...base, ...settings, expected }, event);
+    if (reply === "written") this.changed(event);
+    // The limits were deleted with the plan.
+    return reply === "planMissing" ? "unchanged" : reply;
   }
 
   async #set(scope: ConfigScope, change: LimitsChange, event: AuditEvent): Promise<SetOutcome> {
@@ -203,7 +235,7 @@ export class Administration {
     return reply;
   }
 
-  /** Of a plan that there is not, nothing is stored; whoever misspells one should hear of it. */
+  /** A missing plan has no configuration. Throw, so that a misspelled id is noticed. */
   async #requirePlanOf(scope: ConfigScope): Promise<void> {
     if (!("planId" in scope)) return;
     if ((await this.#deps.scope.plans.get(scope.planId)) === undefined) throw planMissing(scope.planId);
@@ -220,16 +252,15 @@ export class Administration {
   }
 
   /**
-   * Throws for a scope of an entity that was never created, where such are refused. It is a check of the name, not a lock: an entity
-   * that is deleted right after takes with it what is set. Undefined where nothing is asked: a change that does not wait is under way at
-   * once, and a limiter that closes waits for it.
+   * Rejects for a scope of an entity that was never created, if such are refused. It checks the name and locks nothing: deleting the
+   * entity deletes what was set. Undefined if there is nothing to check: then the change is sent at once, and closing waits for it.
    */
   requireCreated(scope: ConfigScope): Promise<unknown> | undefined {
     const isAsked = this.#settings.unknownEntities === "refuse" && "entityId" in scope;
     return isAsked ? this.getEntity(scope.entityId) : undefined;
   }
 
-  /** An event as it will be stored, its principal checked before anything is written. */
+  /** Makes an audit event, and checks its principal before anything is written. */
   event(
     action: AuditAction,
     entityId: string,
@@ -243,26 +274,21 @@ export class Administration {
       atMs,
       action,
       entityId,
-      ...(resource === undefined ? {} : { resource }),
-      ...(principal === undefined ? {} : { principal: checkPrincipal(principal) }),
+      ...given({ resource, principal: principal === undefined ? undefined : checkPrincipal(principal) }),
       details,
     };
   }
 
-  /** What was remembered before a change of this process is not used after it. */
+  /** Expires the caches after a change by this process, and publishes it. */
   changed({ action, entityId, resource }: AuditEvent): void {
     this.#acquirer.configCache.expire();
     this.#acquirer.deny.clear();
-    // Raised limits may let in who waits.
+    // Raised limits may grant requests that wait.
     this.#acquirer.room.wakeHeads();
     const { limitsChanged } = this.#deps.events;
     if (!limitsChanged.active) return;
-    limitsChanged.publish({
-      namespace: this.#settings.namespace,
-      action,
-      entityId,
-      ...(resource === undefined ? {} : { resource }),
-    });
+    const { namespace } = this.#settings;
+    limitsChanged.publish({ namespace, action, entityId, ...given({ resource }) });
   }
 }
 

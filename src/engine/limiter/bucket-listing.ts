@@ -7,19 +7,21 @@ import {
   bucketFor,
   type LimitState,
 } from "../../domain/bucket/bucket-state.ts";
-import { counting } from "../../domain/charge/measures.ts";
-import { changesIn } from "../../domain/config/level-changes.ts";
+import { counting } from "../../domain/charge/amounts.ts";
+import { levelAt } from "../../domain/config/config.ts";
+import { changesIn } from "../../domain/config/config-versions.ts";
 import { asTotals, TOTAL_RESOURCE } from "../../domain/config/totals.ts";
 import { kindOf } from "../../domain/limits/kinds/table.ts";
 import type { LimitKind } from "../../domain/limits/limit-kind.ts";
 import { limitSet } from "../../domain/limits/limit-set.ts";
 import { notifiedOf } from "../../domain/limits/thresholds.ts";
+import { given } from "../../domain/names/given.ts";
 import { KnownNames } from "../../domain/names/known-names.ts";
 import { checkBucketResource, checkEntityId } from "../../domain/names/names.ts";
 import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { GuardedDeps } from "../acquire/guarded-deps.ts";
 import { type Listing, type ListOptions, listing } from "./listing.ts";
-import { neverCharged } from "./never-charged.ts";
+import { withNeverCharged } from "./never-charged.ts";
 
 /** Which buckets to list. */
 export interface BucketQuery {
@@ -65,48 +67,35 @@ const BUCKET_QUERY = new KnownNames<BucketQuery & ListOptions>({
 });
 
 /**
- * By entity id, then by resource. Each is shown by the limits that are in force, with what the next request would find; one that
- * goes by limits of a request by those. One whose limits were all taken away is not shown.
+ * Lists buckets by entity id, then by resource. Each shows the limits in force, as the next request would find them: the stored ones,
+ * or those that came with a request. A bucket without limits is left out.
  */
 export function bucketsListed(deps: GuardedDeps, query: BucketQuery & ListOptions): Listing<BucketListing> {
   const { entityId, resource, ...page } = BUCKET_QUERY.check(query, "The query of listBuckets");
   if (entityId !== undefined) checkEntityId(entityId);
   if (resource !== undefined) checkBucketResource(resource);
   return listing(async (request) => {
-    const { items, cursor } = await statesOf(deps, { entityId, resource }, request);
+    const { items, cursor } = await storedBuckets(deps, { entityId, resource }, request);
     const nowMs = deps.clock.now();
     const shown: BucketListing[] = [];
     for (let i = 0; i < items.length; i += READ_TOGETHER) {
       const some = items.slice(i, i + READ_TOGETHER);
       const buckets = await Promise.all(
         some.map(async (bucket) => {
-          const state = await inForce(deps, bucket, nowMs);
-          return state === undefined ? [] : [await told(deps, bucket.key, shownBucket(bucket.key, state, nowMs))];
+          const state = await bucketInForce(deps, bucket, nowMs);
+          return state === undefined ? [] : [await shownBucket(deps, bucket.key, state, nowMs)];
         }),
       );
       shown.push(...buckets.flat());
     }
-    return {
-      items: shown,
-      ...(cursor === undefined ? {} : { cursor }),
-    };
+    return { items: shown, ...given({ cursor }) };
   }, page);
 }
 
-/** The bucket with what is said of limits to which nothing was ever charged. */
-async function told({ scope }: GuardedDeps, key: BucketKey, bucket: BucketListing): Promise<BucketListing> {
-  const full = bucket.limits.filter(({ available, capacity }) => available === capacity).map(({ limit }) => limit);
-  const never = await neverCharged(scope, key, full);
-  if (never.size === 0) return bucket;
-  const limits = bucket.limits.map((one) => (never.has(one.limit) ? { ...one, neverCharged: true as const } : one));
-  return { ...bucket, limits };
-}
-
-/** How many levels are read at a time, where that takes a call. */
 const READ_TOGETHER = 8;
 
-/** The bucket by the limits that are in force; undefined: it has none any more. */
-async function inForce(
+/** The bucket with the limits in force; undefined if it has none any more. */
+export async function bucketInForce(
   { scope, calendar }: GuardedDeps,
   { key, state }: StoredBucket,
   nowMs: number,
@@ -114,21 +103,22 @@ async function inForce(
   const { config } = scope;
   const generation = config.generation() ?? null;
   const { origin } = (state.shards ?? [state])[0] as BucketState;
-  // Where configuration has a generation, limits without one came with a request.
+  // If configuration has a generation, limits without one came with a request.
   const isGiven = origin.given === true || (generation !== null && origin.generation === null);
   if (isGiven) return acrossBoundaries(state, nowMs, calendar);
   const resolved = await config.resolve(key.entityId, key.resource, "consistent");
-  const level = key.resource === TOTAL_RESOURCE ? asTotals(resolved) : resolved;
+  const inForce = levelAt(resolved, nowMs);
+  const level = key.resource === TOTAL_RESOURCE ? asTotals(inForce) : inForce;
   if (level.limits.length === 0) return undefined;
   const claimed = { asOfMs: nowMs, generation, ...changesIn(level, limitSet) };
   return bucketFor(state, { set: limitSet(level.limits), origin: claimed }, nowMs, calendar);
 }
 
-type StoredBucket = { readonly key: BucketKey; readonly state: BucketState };
+export type StoredBucket = { readonly key: BucketKey; readonly state: BucketState };
 
-async function statesOf(
+export async function storedBuckets(
   { bucketLists: buckets }: GuardedDeps,
-  { entityId, resource }: { readonly entityId: string | undefined; readonly resource: string | undefined },
+  { entityId, resource }: { readonly entityId?: string | undefined; readonly resource?: string | undefined },
   page: PageRequest,
 ): Promise<Page<StoredBucket>> {
   if (entityId === undefined && resource !== undefined) return buckets.listByResource(resource, page);
@@ -141,7 +131,12 @@ async function statesOf(
   return { ...found, items };
 }
 
-function shownBucket({ entityId, resource }: BucketKey, state: BucketState, nowMs: number): BucketListing {
+async function shownBucket(
+  { scope }: GuardedDeps,
+  bucket: BucketKey,
+  state: BucketState,
+  nowMs: number,
+): Promise<BucketListing> {
   const limits = state.limits
     .filter(({ configured }) => configured)
     .map((held) => ({
@@ -153,7 +148,8 @@ function shownBucket({ entityId, resource }: BucketKey, state: BucketState, nowM
       shadow: held.limit.shadow === true,
       ...marksOf(state, held, nowMs),
     }));
-  return { entityId, resource, limits };
+  const { entityId, resource } = bucket;
+  return { entityId, resource, limits: await withNeverCharged(scope, bucket, limits) };
 }
 
 function marksOf(state: BucketState, held: LimitState, nowMs: number) {

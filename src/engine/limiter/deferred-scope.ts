@@ -1,27 +1,21 @@
 import { BILLED_WRITE_EVERY_MS } from "../../domain/charge/refusal-count.ts";
 import type { Namespace } from "../../domain/config/namespace.ts";
 import type { Crossed } from "../../domain/limits/thresholds.ts";
-import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { ScopedStore, Store } from "../../ports/store.ts";
 import { RememberedAnswer } from "../acquire/remembered-answer.ts";
+import { UNKEPT } from "../usage/caller-book.ts";
 import { namespaceMissing } from "./namespaces.ts";
+import type { NamedScope } from "./settings.ts";
 
-/** The ports of a namespace, and its id. */
-export interface NamedScope {
-  readonly scoped: ScopedStore;
-  readonly namespaceId: () => MaybePromise<string>;
-}
-
-/** A namespace that cannot be reached at present: every use fails with the cause. */
+/** A namespace that cannot be reached: every use fails with the cause. */
 export function unreachableScope(cause: unknown): NamedScope {
   const failed = () => Promise.reject(cause);
   return { scoped: deferred(failed), namespaceId: failed };
 }
 
 /**
- * The ports of a namespace by its name, and its id. Where the store has to be asked over a network, both wait for its answer
- * when they are used; a name that is not registered is the error of that use. Only an id is remembered: after an outage, and
- * after the name was registered, the next use asks again.
+ * The ports and the id of a namespace, by name. On a store over a network, each use waits for the answer, and throws if the name is
+ * not registered. Only an id is remembered: after an outage or a registration, the next use asks again.
  */
 export function scopeOfNamed(store: Store, name: string): NamedScope {
   const found = store.namespaces.get(name);
@@ -36,7 +30,7 @@ export function scopeOfNamed(store: Store, name: string): NamedScope {
     const { id } = registered(await asked, name);
     return { id, scope: store.scope(id) };
   });
-  // A use reports a failure. A limiter that is never used must not crash the process by an unhandled rejection.
+  // A later use reports the failure. A limiter that is never used must not crash the process by an unhandled rejection.
   void Promise.resolve(namespace.get()).catch(() => {});
   return {
     scoped: deferred(async () => (await namespace.get()).scope),
@@ -52,9 +46,11 @@ function registered(found: Namespace | undefined, name: string): Namespace {
 function deferred(found: () => Promise<ScopedStore>): ScopedStore {
   const listeners = new Set<(crossed: Crossed) => void>();
   let isListening = false;
-  // A limiter begins to listen for thresholds before the namespace is known, and listens once: the first use listens for it.
+  let known: ScopedStore | undefined;
+  // A limiter subscribes to thresholds once, before the namespace is known: the first use subscribes for it.
   const scope = async (): Promise<ScopedStore> => {
     const scoped = await found();
+    known = scoped;
     if (isListening) return scoped;
     isListening = true;
     scoped.buckets.watchThresholds?.((crossed) => {
@@ -62,7 +58,7 @@ function deferred(found: () => Promise<ScopedStore>): ScopedStore {
     });
     return scoped;
   };
-  /** Methods of a port that wait for the namespace. */
+  /** Wraps methods of a port so that they wait for the namespace. */
   const waiting = <P extends keyof ScopedStore, M extends keyof ScopedStore[P]>(port: P, ...methods: M[]) => {
     const call =
       (method: M) =>
@@ -74,11 +70,23 @@ function deferred(found: () => Promise<ScopedStore>): ScopedStore {
   };
   return {
     buckets: {
-      ...waiting("buckets", "take", "debit", "credit", "renew", "topUp", "reset", "read", "listKeys", "listByResource"),
+      ...waiting(
+        "buckets",
+        "take",
+        "debit",
+        "credit",
+        "refund",
+        "renew",
+        "topUp",
+        "reset",
+        "read",
+        "listKeys",
+        "listByResource",
+      ),
       watchReturns: (listener) => {
         const stop = scope().then(
           ({ buckets }) => buckets.watchReturns?.(listener),
-          // A namespace that cannot be reached has no returns either; the next request that waits listens anew.
+          // An unreachable namespace has no give-backs; the next request that waits subscribes again.
           () => undefined,
         );
         return () => void stop.then((end) => end?.());
@@ -87,28 +95,37 @@ function deferred(found: () => Promise<ScopedStore>): ScopedStore {
         listeners.add(listener);
         return () => listeners.delete(listener);
       },
-      // A namespace that cannot be reached has nothing to tell.
+      // An unreachable namespace has no thresholds.
       thresholdsTold: async () => {
         if (isListening) await (await scope()).buckets.thresholdsTold?.();
       },
     },
     config: {
-      generation: () => undefined,
-      ...waiting("config", "resolve", "get", "set", "setPolicy", "delete"),
+      // Unknown until the namespace is: what is read by then is read again.
+      generation: () => known?.config.generation(),
+      askGeneration: async () => (await scope()).config.askGeneration?.(),
+      ...waiting("config", "resolve", "history", "get", "set", "setPolicy", "delete"),
       ...waiting("config", "listForEntity", "listEntities", "listEntityResources", "listResources"),
     },
     entities: waiting("entities", "create", "get", "update", "delete", "children", "list"),
     plans: waiting("plans", "create", "get", "update", "delete", "list", "listEntities"),
     usage: waiting("usage", "query"),
     refusals: {
-      // A store that is asked over a network keeps them for as long as its configuration says.
+      // A store over a network keeps them as its configuration says.
       isKept: true,
       writeEveryMs: BILLED_WRITE_EVERY_MS,
       ...waiting("refusals", "write", "query"),
     },
+    refusalLog: waiting("refusalLog", "write", "list"),
+    callers: {
+      isKept: true,
+      writeEveryMs: BILLED_WRITE_EVERY_MS,
+      write: async (...args) => ((await scope()).callers ?? UNKEPT).write(...args),
+      query: async (...args) => ((await scope()).callers ?? UNKEPT).query(...args),
+    },
     manifests: waiting("manifests", "setRun", "getRun", "enter", "strike", "list", "listConfigs"),
     leases: {
-      // A store that is asked over a network has no transaction of a take.
+      // A store over a network has no transaction of a take.
       isWrittenByTake: false,
       ...waiting("leases", "create", "get", "move", "listOpen", "findDue", "beginKey", "renewKey", "releaseKey"),
     },

@@ -4,23 +4,25 @@ import { fits } from "../../domain/bucket/bucket-questions.ts";
 import { availableMilli, type BucketState, findLimit } from "../../domain/bucket/bucket-state.ts";
 import { freesAtMs } from "../../domain/bucket/holds.ts";
 import { boundaryAfter, windowChangeAfter } from "../../domain/bucket/limit-state.ts";
-import { amountsOf } from "../../domain/charge/amounts.ts";
+import { amountsOf, counting } from "../../domain/charge/amounts.ts";
 import { noLimits } from "../../domain/charge/charge-errors.ts";
-import { counting } from "../../domain/charge/measures.ts";
 import { type Status, shortfallText } from "../../domain/charge/status.ts";
-import type { Access, LimitSource } from "../../domain/config/config.ts";
+import type { Access, Frozen, LimitSource } from "../../domain/config/config.ts";
+import { ending } from "../../domain/config/overrides.ts";
 import { kindOf, rulesOf } from "../../domain/limits/kinds/table.ts";
 import { type Limit, termsOf } from "../../domain/limits/limit.ts";
 import type { LimitKind } from "../../domain/limits/limit-kind.ts";
+import { limitSet } from "../../domain/limits/limit-set.ts";
 import { sourceOf } from "../../domain/limits/merged-limits.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
 import { notifiedOf } from "../../domain/limits/thresholds.ts";
 import { ValidationError } from "../../domain/names/errors.ts";
-import type { Acquirer } from "../acquire/acquirer.ts";
-import type { ChainLink } from "../acquire/config-cache.ts";
-import { disabledIn } from "../acquire/plan.ts";
+import { given } from "../../domain/names/given.ts";
+import { type ChainLink, disabledIn } from "../acquire/chain-link.ts";
 import { checkRefusal, demandOf, withTotals } from "../acquire/request.ts";
 import { type ObservedBucket, refusalOf } from "../refusal/refusal.ts";
-import { neverCharged } from "./never-charged.ts";
+import type { LimiterParts } from "./limiter-parts.ts";
+import { withNeverCharged } from "./never-charged.ts";
 import type { RequestQuestion } from "./question.ts";
 import type { EngineDeps } from "./settings.ts";
 
@@ -55,8 +57,12 @@ export interface LimitExplanation {
   readonly resetsAtMs?: number;
   /** Of a limit on how many are at once: when the next slots are free at the latest, in ms since 1970. Absent: none are held. */
   readonly freesAtMs?: number;
-  /** When its terms change next: a window opens or ends, or the quota resets. */
+  /** When its terms change next: a window opens or ends, the quota resets, or the limit ends. */
   readonly changesAtMs?: number;
+  /** It applies until then by itself, in ms since 1970. Absent: it has no end. */
+  readonly untilMs?: number;
+  /** The limit of that name from then on; `null`: none. Absent: it has no end. */
+  readonly then?: Limit | null;
   /** The percentages of `notifyAt` that were told: in this period, or since they were reached. Absent: it tells none. */
   readonly notified?: readonly number[];
   /** Nothing was ever charged to it, as far as usage is kept: perhaps no request names what it counts. Absent: something was, or usage cannot be read. */
@@ -77,6 +83,8 @@ export interface LevelExplanation {
   readonly access: Access;
   /** The level at which that was set. */
   readonly accessSource: LimitSource;
+  /** The access counts until then by itself, in ms since 1970. Absent: it has no end. */
+  readonly accessUntilMs?: number;
   /** Whether its parent is charged too. */
   readonly cascade: boolean;
   /** The level at which that was set; `none`: the entity's own `cascade`. */
@@ -99,6 +107,8 @@ export interface Explanation {
   readonly outcome: "granted" | "refused" | "disabled" | "never";
   /** Milliseconds until it would be granted: 0 if now, `Infinity` if never. */
   readonly retryAfterMs: number;
+  /** The namespace is frozen: nothing is granted in it, whatever the levels say. Absent: it is not. */
+  readonly frozen?: Frozen;
   /** Why it would not be granted. Absent: it would be. */
   readonly reason?: string;
   /** The limit with the longest wait. Absent: no limit would refuse. */
@@ -107,27 +117,29 @@ export interface Explanation {
   readonly levels: readonly LevelExplanation[];
 }
 
-/** What applies to an entity on a resource, from which level, and what would happen. Takes nothing. */
-export async function explain(acquirer: Acquirer, deps: EngineDeps, question: RequestQuestion): Promise<Explanation> {
+export async function explain({ acquirer, deps }: LimiterParts, question: RequestQuestion): Promise<Explanation> {
   const { calendar } = deps;
   const chain = await acquirer.planner.chain(question, deps.clock.now(), "question");
   const { entityId, resource, consume } = question;
-  // What is no amount is none, whatever is switched off.
+  // Check the amounts even if access is disabled.
   if (consume !== undefined) amountsOf(consume, "consume");
   const { observed, nowMs } = await acquirer.planner.observe(
     chain.map((link) => demandOf(link, [], link.access === "bypass")),
   );
   const totals = chain.flatMap((link) => (link.totals === undefined || link.access === "bypass" ? [] : [link.totals]));
   const total = await acquirer.planner.observe(totals.map((link) => demandOf(link, [], false)));
-  const levels = chain.map((link, i) => ({
-    ...levelOf(link, observed[i] as ObservedBucket, question.limits !== undefined && i === 0, nowMs, deps),
-    totals: totals.flatMap((one, j) =>
-      one.bucket.entityId === link.bucket.entityId
-        ? limitsIn(one, total.observed[j] as ObservedBucket, false, total.nowMs, deps)
-        : [],
-    ),
-  }));
-  const base = { entityId, resource, levels: await withNeverCharged(levels, chain, deps) };
+  const levels = chain.map(async (link, i) => {
+    const isGiven = question.limits !== undefined && i === 0;
+    const j = totals.findIndex(({ bucket }) => bucket.entityId === link.bucket.entityId);
+    return {
+      ...(await levelOf(link, observed[i] as ObservedBucket, isGiven, nowMs, deps)),
+      totals:
+        j < 0
+          ? []
+          : await limitsIn(totals[j] as ChainLink, total.observed[j] as ObservedBucket, false, total.nowMs, deps),
+    };
+  });
+  const base = { entityId, resource, ...given({ frozen: chain[0]?.frozen }), levels: await Promise.all(levels) };
   const disabled = disabledIn(chain);
   if (disabled !== undefined) {
     return { ...base, outcome: "disabled", retryAfterMs: Number.POSITIVE_INFINITY, reason: disabled.message };
@@ -151,62 +163,61 @@ export async function explain(acquirer: Acquirer, deps: EngineDeps, question: Re
   }
 }
 
-/** The levels with what is said of limits to which nothing was ever charged; those of a request have no usage before it. */
-async function withNeverCharged(
-  levels: readonly LevelExplanation[],
-  chain: readonly ChainLink[],
-  { scope }: EngineDeps,
-): Promise<readonly LevelExplanation[]> {
-  const told = async (limits: readonly LimitExplanation[], link: ChainLink | undefined) => {
-    if (link === undefined) return limits;
-    const full = limits.filter(({ available, capacity }) => available === capacity).map(({ limit }) => limit);
-    const never = await neverCharged(scope, link.bucket, full);
-    return limits.map((one) => (never.has(one.limit) ? { ...one, neverCharged: true as const } : one));
-  };
-  return Promise.all(
-    levels.map(async (level, i) => ({
-      ...level,
-      limits: await told(level.limits, chain[i]),
-      totals: await told(level.totals, chain[i]?.totals),
-    })),
-  );
-}
-
-function levelOf(
+async function levelOf(
   link: ChainLink,
   observed: ObservedBucket,
-  given: boolean,
+  isGiven: boolean,
   nowMs: number,
   deps: EngineDeps,
-): Omit<LevelExplanation, "totals"> {
-  const { bucket, limits, source, planId, access, accessSource, cascade, cascadeSource, parentId } = link;
+): Promise<Omit<LevelExplanation, "totals">> {
+  const { bucket, source, planId, access, accessSource, cascade, cascadeSource, parentId } = link;
   return {
     entityId: bucket.entityId,
-    source: given ? "request" : source,
-    ...(planId === undefined ? {} : { planId }),
-    ...(limits.length > 0 ? {} : { reason: reasonOf(link) }),
+    source: isGiven ? "request" : source,
+    ...given({ planId, reason: link.limits.length > 0 ? undefined : reasonOf(link) }),
     access,
     accessSource,
+    ...given({ accessUntilMs: accessEndMs(link) }),
     cascade,
     cascadeSource,
-    ...(parentId === undefined ? {} : { parentId }),
-    limits: limitsIn(link, observed, given, nowMs, deps),
+    ...given({ parentId }),
+    limits: await limitsIn(link, observed, isGiven, nowMs, deps),
   };
 }
 
 function limitsIn(
   link: ChainLink,
   { state }: ObservedBucket,
-  given: boolean,
+  isGiven: boolean,
   nowMs: number,
-  deps: EngineDeps,
-): LimitExplanation[] {
-  return link.limits.flatMap((limit) =>
-    limitOf(limit, given ? "request" : sourceOf(link, limit.name), { state, nowMs }, deps),
-  );
+  { calendar, scope }: EngineDeps,
+): Promise<readonly LimitExplanation[]> {
+  const limits = link.limits.flatMap((limit) => {
+    const found = { state, nowMs, ends: isGiven ? {} : endOf(link, limit) };
+    return limitOf(limit, isGiven ? "request" : sourceOf(link, limit.name), found, calendar);
+  });
+  return withNeverCharged(scope, link.bucket, limits);
 }
 
-/** Why a level has no limits. */
+/** When a limit of a level becomes another one by itself, and which; nothing where it does not. */
+function endOf({ after: ends, set, limits }: ChainLink, limit: Limit): Pick<LimitExplanation, "untilMs" | "then"> {
+  const { signature } = limitSet([limit]);
+  for (let end = ends; end !== undefined; end = end.level.next) {
+    const { level, atMs } = end;
+    // Of a parent only the limits for everyone are shown.
+    const after = limits === set.limits ? level.limits : (level.forEveryone ?? level.limits);
+    const next = after.find(({ name }) => name === limit.name);
+    if (next === undefined || limitSet([next]).signature !== signature) return ending(atMs, next ?? null);
+  }
+  return {};
+}
+
+/** When access becomes another one by itself. */
+function accessEndMs({ after, access }: ChainLink): number | undefined {
+  for (let end = after; end !== undefined; end = end.level.next) if (end.level.access !== access) return end.atMs;
+  return undefined;
+}
+
 function reasonOf({ bucket: { entityId, resource }, set, source }: ChainLink): string {
   if (set.limits.length === 0) return `No limits apply to ${entityId} on ${resource}.`;
   const names = set.limits.map(({ name }) => name).join(", ");
@@ -216,11 +227,17 @@ function reasonOf({ bucket: { entityId, resource }, set, source }: ChainLink): s
   );
 }
 
+interface ExplainedBucket {
+  readonly state: BucketState;
+  readonly nowMs: number;
+  readonly ends: Pick<LimitExplanation, "untilMs" | "then">;
+}
+
 function limitOf(
   definition: Limit,
   source: LimitExplanation["source"],
-  { state, nowMs }: { readonly state: BucketState; readonly nowMs: number },
-  { calendar }: EngineDeps,
+  { state, nowMs, ends }: ExplainedBucket,
+  calendar: Calendar,
 ): LimitExplanation[] {
   const held = findLimit(state, definition.name);
   if (held === undefined) return [];
@@ -229,7 +246,8 @@ function limitOf(
   const resetMs = resetsAtMs(held, atMs, calendar);
   const { holdsSlots } = rulesOf(held.limit);
   const freeMs = holdsSlots ? freesAtMs(held.slices) : undefined;
-  const changesMs = holdsSlots ? windowChangeAfter(held.limit, atMs, calendar) : boundaryAfter(held, atMs, calendar);
+  const boundaryMs = holdsSlots ? windowChangeAfter(held.limit, atMs, calendar) : boundaryAfter(held, atMs, calendar);
+  const changesMs = Math.min(boundaryMs, ends.untilMs ?? Number.POSITIVE_INFINITY);
   const base = termsOf(held.limit);
   const notified = notifiedOf(state, held, nowMs);
   return [
@@ -247,10 +265,10 @@ function limitOf(
         held.terms.refillAmountMilli !== base.refillAmountMilli ||
         held.terms.refillPeriodMs !== base.refillPeriodMs,
       toppedUp: wholeTokens(topUpMilli),
-      ...(resetMs === undefined ? {} : { resetsAtMs: resetMs }),
-      ...(freeMs === undefined ? {} : { freesAtMs: freeMs }),
+      ...given({ resetsAtMs: resetMs, freesAtMs: freeMs }),
       ...(changesMs === Number.POSITIVE_INFINITY ? {} : { changesAtMs: changesMs }),
-      ...(notified === undefined ? {} : { notified }),
+      ...ends,
+      ...given({ notified }),
     },
   ];
 }

@@ -1,31 +1,31 @@
-import { LimiterError } from "../../domain/names/errors.ts";
+import { LimiterError, ValidationError } from "../../domain/names/errors.ts";
+import { KnownNames } from "../../domain/names/known-names.ts";
+import { shown } from "../../domain/names/names.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { Clock } from "../../ports/system.ts";
 
 /**
  * - `open`: takes calls.
- * - `closing`: new calls are refused and those that wait are rejected; leases are still stored. A limiter on a store of
- *   somebody else stays so.
+ * - `closing`: new and waiting calls are rejected; leases are still stored. A limiter that does not own its store stays so.
  * - `storeClosed`: nothing more can be stored.
  */
 type Phase = "open" | "closing" | "storeClosed";
 
-/** What is closed in the end, and how long open bodies may take before. */
 interface Closing {
   readonly drainMs: number;
   readonly clock: Clock;
-  /** What this process still has to write, once nothing is under way. It must not throw. */
+  /** The last writes of this limiter, once nothing is under way. Must not throw. */
   readonly lastWrites: () => Promise<void>;
-  /** Undefined where the store belongs to somebody else. */
+  /** Undefined if the limiter does not own the store. */
   readonly closeStore: (() => MaybePromise<void>) | undefined;
 }
 
-/** How often what is under way is waited for: an answer may lead to one more call, such as a give-back. */
+/** Closing waits for calls in rounds: an answer may lead to one more call, such as a give-back. */
 const ROUNDS_MAX = 3;
 
-/** Whether a limiter still takes calls, what is under way in it, and how it ends. */
+/** The life of a limiter: its phase, its calls under way, its end. */
 export class Lifecycle {
-  /** Of the limiter that this one came from by `namespace()`: when that one closes, so does this. */
+  /** The lifecycle of the limiter that this one came from by `namespace()`: it closes with it. */
   readonly #parent: Lifecycle | undefined;
   #calls = new CallsUnderWay();
   readonly #onClosing = new Set<() => void>();
@@ -43,7 +43,7 @@ export class Lifecycle {
     return this.#phase === "open" && (this.#parent === undefined || this.#parent.isOpen);
   }
 
-  /** Whether the store was closed by its limiter, so that a lease cannot store anything any more. */
+  /** True if the store is closed, so that leases cannot store anything. */
   get isStoreClosed(): boolean {
     return this.#phase === "storeClosed" || (this.#parent?.isStoreClosed ?? false);
   }
@@ -52,7 +52,7 @@ export class Lifecycle {
     if (!this.isOpen) throw limiterClosed();
   }
 
-  /** Calls back when the limiter begins to close; the answer takes that back. */
+  /** Calls back when the limiter begins to close. Returns a function that unsubscribes. */
   onClosing(callback: () => void): () => void {
     const ofParent = this.#parent?.onClosing(callback);
     this.#onClosing.add(callback);
@@ -62,12 +62,12 @@ export class Lifecycle {
     };
   }
 
-  /** Calls back when nothing is under way any more. */
+  /** Calls back once nothing is under way. */
   onClosed(callback: () => void): void {
     this.#onClosed.add(callback);
   }
 
-  /** A call to the store, which closing waits for. */
+  /** Makes closing wait for a call to the store. */
   track<Value>(work: MaybePromise<Value>): MaybePromise<Value> {
     if (!(work instanceof Promise)) return work;
     const ended = this.callBegins();
@@ -75,7 +75,7 @@ export class Lifecycle {
     return work;
   }
 
-  /** The same for a call whose end its caller hears of anyway: what is answered has to be called then, once. */
+  /** Like `track`, without a promise. Call the returned function once, when the call has ended. */
   callBegins(): () => void {
     const { ended } = this.#calls;
     this.#calls.count++;
@@ -137,8 +137,8 @@ export class Lifecycle {
 }
 
 /**
- * Calls that have begun and not ended, counted. A set of their promises would need new tables all the time, and one that has outlived a
- * collection keeps all that came after it, and what those calls answered, until the next full collection.
+ * Counts calls under way. A set of promises would need new tables all the time, and an old set keeps promises and their answers alive
+ * until the next full garbage collection.
  */
 class CallsUnderWay {
   count = 0;
@@ -158,4 +158,19 @@ class CallsUnderWay {
 
 export function limiterClosed(): LimiterError {
   return new LimiterError("closed", "The limiter has been closed; open a new one with RateLimiter.open.");
+}
+
+/** Options of `close`. */
+export interface CloseOptions {
+  /** How long to wait for open `withLease` functions, in ms. Default: 0. */
+  readonly drainMs?: number;
+}
+
+const CLOSE_OPTIONS = new KnownNames<CloseOptions>({ drainMs: true });
+
+/** Checks `drainMs`. */
+export function drainOf(options: CloseOptions): number {
+  const { drainMs = 0 } = CLOSE_OPTIONS.check(options, "The options of close");
+  if (typeof drainMs === "number" && drainMs >= 0) return drainMs;
+  throw new ValidationError("option_invalid", `drainMs is ${shown(drainMs)}; give milliseconds, 0 or more.`);
 }

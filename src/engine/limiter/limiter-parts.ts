@@ -1,17 +1,17 @@
 import { ValidationError } from "../../domain/names/errors.ts";
 import type { Acquirer } from "../acquire/acquirer.ts";
+import type { GuardedDeps } from "../acquire/guarded-deps.ts";
 import type { Administration } from "./administration.ts";
-import type { NamedScope } from "./deferred-scope.ts";
-import type { EngineDeps, Settings } from "./settings.ts";
+import type { NamedScope, Settings } from "./settings.ts";
 
-/** What a limiter is made of, for other parts of this package that are given one. */
+/** The parts of a limiter, for other code of this package that gets one. */
 export interface LimiterParts {
-  readonly deps: EngineDeps;
+  readonly deps: GuardedDeps;
   readonly settings: Settings;
   readonly admin: Administration;
   readonly acquirer: Acquirer;
-  /** A `Limiter` on another namespace of the same store, by ports that the caller has. Closing it leaves the store open. */
-  readonly on: (name: string, scope: NamedScope) => object;
+  /** Makes a `Limiter` on another namespace of the same store, with the caller's ports. Closing it leaves the store open. */
+  on(name: string, scope: NamedScope): object;
 }
 
 // Not on the limiter itself: its members are the public interface.
@@ -21,7 +21,7 @@ export function exposeParts(limiter: object, parts: LimiterParts): void {
   PARTS.set(limiter, parts);
 }
 
-/** Undefined for what only behaves like a limiter of this package, such as a client of the service. */
+/** Undefined for an object that only behaves like a limiter, such as a client of the service. */
 export function partsIfLimiter(limiter: object): LimiterParts | undefined {
   return typeof limiter === "object" && limiter !== null ? PARTS.get(limiter) : undefined;
 }

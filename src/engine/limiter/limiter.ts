@@ -1,57 +1,46 @@
-import type { RefusalCount, RefusalTotal } from "../../domain/charge/refusal-count.ts";
-import type { UsageSnapshot, UsageSummary, UsageTotal } from "../../domain/charge/usage.ts";
-import type { UsageFormat } from "../../domain/charge/usage-export.ts";
 import type { Access } from "../../domain/config/config.ts";
 import type { Entity, EntityPatch, NewEntity } from "../../domain/config/entity.ts";
-import type { Namespace } from "../../domain/config/namespace.ts";
 import { checkEntityId, checkNamespace } from "../../domain/names/names.ts";
 import { Acquirer } from "../acquire/acquirer.ts";
+import type { Outcome } from "../acquire/acquiring.ts";
 import type { CacheStats } from "../acquire/config-cache.ts";
-import { ensureEntity } from "../acquire/ensure.ts";
-import { type GuardedDeps, guardedDeps } from "../acquire/guarded-deps.ts";
-import type { Outcome } from "../acquire/outcome.ts";
+import { guardedDeps } from "../acquire/guarded-deps.ts";
 import {
+  getPolicy,
   type OperationResult,
-  Policies,
   type Policy,
   type PolicyScope,
   type ResetRequest,
+  resetBucket,
+  setAccess,
+  setCascade,
   type TopUpRequest,
+  topUp,
 } from "../acquire/policies.ts";
 import type { AcquireRequest } from "../acquire/request.ts";
+import { type CorrectionRequest, type CorrectionResult, charge, giveBack } from "../acquire/without-lease.ts";
 import type { Lease } from "../lease/lease.ts";
 import { checkBody, runBody } from "../lease/run-body.ts";
 import { acquireWaiting } from "../outage/waiting.ts";
-import type { RefusalRequest, RefusalTotalsRequest } from "../refusal/refusal-counts.ts";
 import { exceededBy } from "../refusal/refused.ts";
 import { Administration } from "./administration.ts";
-import type { Availability } from "./availability.ts";
-import { type BucketListing, type BucketQuery, bucketsListed } from "./bucket-listing.ts";
-import { type CloseOptions, drainOf } from "./close-options.ts";
-import { type NamedScope, scopeOfNamed } from "./deferred-scope.ts";
-import { type Explanation, explain } from "./explanation.ts";
-import { Inspection, type ResourceCapacity, type UsageRequest } from "./inspection.ts";
-import type { ChangeOptions } from "./level-options.ts";
-import { Lifecycle } from "./lifecycle.ts";
-import { exposeParts } from "./limiter-parts.ts";
-import { type Listing, type ListOptions, listing } from "./listing.ts";
-import { Namespaces, type PurgeOptions } from "./namespaces.ts";
-import type { Question, RequestQuestion } from "./question.ts";
-import type { EngineDeps, Settings } from "./settings.ts";
-import { StoredLimits } from "./stored-limits.ts";
-import { type AuditListing, auditListed, entitiesListed } from "./stored-lists.ts";
+import { scopeOfNamed } from "./deferred-scope.ts";
+import type { Explanation } from "./explanation.ts";
+import { available, isAvailable, timeUntilAvailable } from "./inspection.ts";
+import type { AccessOptions, ChangeOptions } from "./level-options.ts";
+import { type CloseOptions, drainOf, Lifecycle } from "./lifecycle.ts";
+import { exposeParts, type LimiterParts } from "./limiter-parts.ts";
+import { entitiesListed, type Listing, type ListOptions, listing } from "./listing.ts";
+import { explainAt, type PastExplanation, type PastQuestion } from "./past-explanation.ts";
+import { ensureEntity } from "./plan-administration.ts";
+import type { Availability, Question, RequestQuestion } from "./question.ts";
+import type { EngineDeps, NamedScope, Settings } from "./settings.ts";
+import { StoredNamespaces } from "./stored-namespaces.ts";
 
 /** A limiter on one namespace of a store. Open one with `RateLimiter.open()`. */
-export class Limiter extends StoredLimits {
+export class Limiter extends StoredNamespaces {
   readonly #given: EngineDeps;
-  /** The same, closed with this limiter. */
-  readonly #deps: GuardedDeps;
-  readonly #settings: Settings;
-  readonly #acquirer: Acquirer;
-  readonly #admin: Administration;
-  readonly #namespaces: Namespaces;
-  readonly #inspect: Inspection;
-  readonly #policies: Policies;
+  readonly #parts: LimiterParts;
   readonly #lifecycle: Lifecycle;
   /** Limiters on other namespaces share the store of the one they came from, and leave it open. */
   readonly #ownsStore: boolean;
@@ -62,18 +51,13 @@ export class Limiter extends StoredLimits {
     const deps = guardedDeps(given, lifecycle);
     const acquirer = new Acquirer(deps, settings, lifecycle);
     const admin = new Administration(deps, settings, acquirer);
-    super(deps, admin);
+    const parts: LimiterParts = { deps, settings, admin, acquirer, on: (name, scope) => this.#on(name, scope) };
+    super(parts);
     this.#given = given;
-    this.#deps = deps;
-    this.#settings = settings;
     this.#lifecycle = lifecycle;
     this.#ownsStore = ownsStore;
-    this.#acquirer = acquirer;
-    this.#admin = admin;
-    this.#namespaces = new Namespaces(deps, settings, this.#admin);
-    this.#inspect = new Inspection(deps, this.#acquirer);
-    this.#policies = new Policies(deps, this.#acquirer, this.#admin);
-    exposeParts(this, { deps, settings, admin, acquirer, on: (name, scope) => this.#on(name, scope) });
+    this.#parts = parts;
+    exposeParts(this, this.#parts);
   }
 
   /**
@@ -87,7 +71,7 @@ export class Limiter extends StoredLimits {
   }
 
   #on(name: string, { scoped, namespaceId }: NamedScope): this {
-    const settings = { ...this.#settings, namespace: name, namespaceId };
+    const settings = { ...this.#parts.settings, namespace: name, namespaceId };
     const make = this.constructor as new (...args: ConstructorParameters<typeof Limiter>) => this;
     return new make({ ...this.#given, scope: scoped }, settings, false, this.#lifecycle);
   }
@@ -111,9 +95,9 @@ export class Limiter extends StoredLimits {
 
   /** `tryAcquire` without a promise, on memory and SQLite. It cannot wait; DynamoDB throws `sync_unsupported`. */
   tryAcquireSync<const Name extends string = string>(request: Omit<AcquireRequest<Name>, "wait">): Outcome<Name> {
-    const acquirer = this.#acquirer;
-    if (!acquirer.watch.isActive) return acquirer.attemptSync(request as AcquireRequest) as Outcome<Name>;
-    return acquirer.watch.acquireSync(request, () => acquirer.attemptSync(request)) as Outcome<Name>;
+    const acquirer = this.#parts.acquirer;
+    if (!acquirer.publisher.isWatched) return acquirer.attemptSync(request as AcquireRequest) as Outcome<Name>;
+    return acquirer.publisher.watchAcquireSync(request, () => acquirer.attemptSync(request)) as Outcome<Name>;
   }
 
   /**
@@ -130,7 +114,7 @@ export class Limiter extends StoredLimits {
     try {
       const lease = await this.acquire(request);
       lease.keep();
-      const notStored = (error: unknown) => this.#acquirer.notStored(request, error);
+      const notStored = (error: unknown) => this.#parts.acquirer.notStored(request, error);
       return await runBody(lease, { body, signal: request.signal, notStored });
     } finally {
       this.#lifecycle.bodyEnds();
@@ -139,17 +123,22 @@ export class Limiter extends StoredLimits {
 
   /** What each limit of the entity, and of the parents that are charged with it, holds now. */
   available(question: Question): Promise<Availability[]> {
-    return this.#near(this.#inspect.available(question), question);
+    return this.#near(available(this.#parts, question), question);
   }
 
   /** Milliseconds until the amounts fit at every level: 0 if they fit now, `Infinity` if they never will or it is disabled. */
   timeUntilAvailable(question: RequestQuestion): Promise<number> {
-    return this.#near(this.#inspect.timeUntilAvailable(question), question);
+    return this.#near(timeUntilAvailable(this.#parts, question), question);
   }
 
-  /** Which limits apply to an entity on a resource, where they come from, what they hold, and what a request would get. */
-  explain(question: RequestQuestion): Promise<Explanation> {
-    return this.#near(explain(this.#acquirer, this.#deps, question), question);
+  /**
+   * Which limits apply to an entity on a resource, where they come from, what they hold, and what a request would get. With `atMs`:
+   * which applied then, since when, and what they refused in that minute.
+   */
+  explain(question: PastQuestion): Promise<PastExplanation>;
+  explain(question: RequestQuestion): Promise<Explanation>;
+  explain(question: RequestQuestion | PastQuestion): Promise<Explanation | PastExplanation> {
+    return this.#near(explainAt(this.#parts, question), question);
   }
 
   // Policies
@@ -160,8 +149,8 @@ export class Limiter extends StoredLimits {
    * otherwise. `inherit`: the next scope decides (entity on resource, then entity, then resource). Answers whether
    * anything changed.
    */
-  setAccess(where: PolicyScope, mode: Access | "inherit", options: ChangeOptions = {}): Promise<boolean> {
-    return this.#policies.setAccess(where, mode, options);
+  setAccess(where: PolicyScope, mode: Access | "inherit", options: AccessOptions = {}): Promise<boolean> {
+    return setAccess(this.#parts, where, mode, options);
   }
 
   /**
@@ -169,12 +158,12 @@ export class Limiter extends StoredLimits {
    * Answers whether anything changed.
    */
   setCascade(where: PolicyScope, cascade: boolean | "inherit", options: ChangeOptions = {}): Promise<boolean> {
-    return this.#policies.setCascade(where, cascade, options);
+    return setCascade(this.#parts, where, cascade, options);
   }
 
   /** The access and the cascading that are set at exactly this scope. `explain` shows which ones apply in the end. */
   getPolicy(where: PolicyScope): Promise<Policy> {
-    return this.#policies.getPolicy(where);
+    return getPolicy(this.#parts, where);
   }
 
   /**
@@ -182,7 +171,7 @@ export class Limiter extends StoredLimits {
    * below its capacity. Slots cannot be added (`top_up_concurrent`).
    */
   topUp(request: TopUpRequest): Promise<OperationResult> {
-    return this.#policies.topUp(request);
+    return topUp(this.#parts, request);
   }
 
   /**
@@ -190,14 +179,33 @@ export class Limiter extends StoredLimits {
    * only where `limits` names their limit: what they are held for still runs.
    */
   resetBucket(request: ResetRequest): Promise<OperationResult> {
-    return this.#policies.resetBucket(request);
+    return resetBucket(this.#parts, request);
+  }
+
+  // Without a lease
+
+  /**
+   * Debits in full, into debt if need be; it is never refused. For what is known afterwards, where no lease is left to adjust. A charge that
+   * could not be stored throws `RateLimiterUnavailable`, and nothing is charged.
+   */
+  charge(request: CorrectionRequest): Promise<CorrectionResult> {
+    return charge(this.#parts, request);
+  }
+
+  /**
+   * Gives back without a lease: at every level that counts the measure at most what is missing to the capacity in force, of a quota what
+   * its period has used. Slots are left out. Who calls it is trusted to have taken the tokens before. A give-back whose outcome is unknown
+   * counts as not given.
+   */
+  giveBack(request: CorrectionRequest): Promise<CorrectionResult> {
+    return giveBack(this.#parts, request);
   }
 
   // Entities
 
   /** Creates an entity. Throws `entity_exists` if there is one of that id. */
   createEntity(entity: NewEntity, options: ChangeOptions = {}): Promise<Entity> {
-    return this.#admin.createEntity(entity, options);
+    return this.#parts.admin.createEntity(entity, options);
   }
 
   /**
@@ -205,12 +213,12 @@ export class Limiter extends StoredLimits {
    * For programs that start again.
    */
   async ensureEntity(entity: NewEntity, options: ChangeOptions = {}): Promise<Entity> {
-    return (await ensureEntity({ admin: this.#admin, deps: this.#deps }, entity, options)).item;
+    return (await ensureEntity(this.#parts, entity, options)).item;
   }
 
   /** The entity of that id. Throws `entity_not_found` if it was never created. */
   getEntity(id: string): Promise<Entity> {
-    return this.#admin.getEntity(id);
+    return this.#parts.admin.getEntity(id);
   }
 
   /**
@@ -218,132 +226,45 @@ export class Limiter extends StoredLimits {
    * version by now.
    */
   updateEntity(id: string, patch: EntityPatch, options: { version?: number } & ChangeOptions = {}): Promise<Entity> {
-    return this.#admin.updateEntity(id, patch, options);
+    return this.#parts.admin.updateEntity(id, patch, options);
   }
 
   /**
    * Deletes the entity with its limits, buckets and usage; its audit events stay. Throws `entity_has_children` while
    * it has children.
    */
-  deleteEntity(id: string, options: ChangeOptions = {}): Promise<void> {
-    return this.#admin.deleteEntity(id, options);
+  async deleteEntity(id: string, options: ChangeOptions = {}): Promise<void> {
+    await this.#parts.admin.deleteEntity(id, options);
+    this.#parts.acquirer.callers.forget(id);
   }
 
   /** The entities whose parent it is. */
   getChildren(id: string, options: ListOptions = {}): Listing<Entity> {
     checkEntityId(id);
-    return listing((page) => this.#deps.scope.entities.children(id, page), options);
+    return listing((page) => this.#parts.deps.scope.entities.children(id, page), options);
   }
 
   /** All entities of the namespace, or those of one plan. */
   listEntities(query: { readonly planId?: string } & ListOptions = {}): Listing<Entity> {
-    return entitiesListed(this.#deps, query);
+    return entitiesListed(this.#parts.deps, query);
   }
 
-  // Namespaces
-
-  /** Creates a namespace, or answers the one of that name. */
-  registerNamespace(name: string, options: ChangeOptions = {}): Promise<Namespace> {
-    return this.#namespaces.register(name, options);
-  }
-
-  /** The namespaces that are in use. */
-  listNamespaces(options: ListOptions = {}): Listing<Namespace> {
-    return listing((page) => this.#deps.store.namespaces.list(page), options);
-  }
-
-  /** The namespace of that name. Throws `namespace_not_found` if there is none. */
-  getNamespace(name: string): Promise<Namespace> {
-    return this.#namespaces.get(name);
-  }
-
-  /** Hides a namespace. Its data stays until `purgeNamespace`; `recoverNamespace` brings it back. */
-  deleteNamespace(name: string, options: ChangeOptions = {}): Promise<Namespace> {
-    return this.#namespaces.delete(name, options);
-  }
-
-  /** Brings a deleted namespace back, by its id. Throws `namespace_name_taken` if its name is in use again. */
-  recoverNamespace(id: string, options: ChangeOptions = {}): Promise<Namespace> {
-    return this.#namespaces.recover(id, options);
-  }
-
-  /** Deleted namespaces whose data is still stored. */
-  listOrphanNamespaces(options: ListOptions = {}): Listing<Namespace> {
-    return listing((page) => this.#deps.store.namespaces.listOrphans(page), options);
-  }
-
-  /** Removes the data of a deleted namespace for good. It can be run again if it was interrupted. */
-  purgeNamespace(id: string, options: PurgeOptions = {}): Promise<{ readonly records: number }> {
-    return this.#namespaces.purge(id, options);
-  }
-
-  // Looking back
-
-  /** Changes of the configuration, newest first: of one entity, or of the namespace. */
-  auditEvents(query: { readonly entityId?: string } & ListOptions = {}): AuditListing {
-    return auditListed(this.#deps, query);
-  }
-
-  /** Tokens that were used, by window (UTC), oldest first. */
-  usage(query: UsageRequest & ListOptions): Listing<UsageSnapshot> {
-    return this.#inspect.usage(query);
-  }
-
-  /** Usage added up over all windows, of an entity, a resource or the whole namespace. */
-  usageSummary(query: UsageRequest): Promise<UsageSummary> {
-    return this.#inspect.usageSummary(query);
-  }
-
-  /** Usage added up for each entity or each resource, in the order of their names. */
-  usageTotals(query: UsageRequest & { readonly by: "entity" | "resource" }): Promise<UsageTotal[]> {
-    return this.#inspect.usageTotals(query);
-  }
-
-  /**
-   * Usage as text, piece by piece, in constant memory: `"csv"` with a row for each limit, `"ndjson"` with a snapshot
-   * on each line, or `"json"` as one document.
-   */
-  exportUsage(query: UsageRequest & { readonly format: UsageFormat }): AsyncIterable<string> {
-    return this.#inspect.exportUsage(query);
-  }
-
-  /** How many requests were refused, by window (UTC), oldest first: who asked, for what, and which limit refused. */
-  refusals(query: RefusalRequest): Listing<RefusalCount> {
-    return this.#acquirer.refusals.list(query);
-  }
-
-  /** Refusals added up by entity, by resource or by limit, the most refused first. */
-  refusalTotals(query: RefusalTotalsRequest): Promise<RefusalTotal[]> {
-    return this.#acquirer.refusals.totals(query);
-  }
-
-  /**
-   * Buckets and what they hold now: of an entity, of a resource, of an entity on a resource, or all. A bucket from
-   * which nothing was taken is full and not listed.
-   */
-  listBuckets(query: BucketQuery & ListOptions = {}): Listing<BucketListing> {
-    return bucketsListed(this.#deps, query);
-  }
-
-  /** What all entities together have left of one limit on a resource. */
-  resourceCapacity(resource: string, limitName: string): Promise<ResourceCapacity> {
-    return this.#inspect.resourceCapacity(resource, limitName);
-  }
+  // State
 
   /** Whether the store responds. Never throws. */
   isAvailable(): Promise<boolean> {
-    return this.#inspect.isAvailable();
+    return isAvailable(this.#parts);
   }
 
   /** How many entities the limiter remembers the limits of, and how often that spared a read. */
   cacheStats(): CacheStats {
-    return this.#acquirer.configCache.stats();
+    return this.#parts.acquirer.configCache.stats();
   }
 
   /** Forgets remembered limits and refusals, so that the next request reads them from the store. */
   invalidateCache(): void {
-    this.#acquirer.configCache.clear();
-    this.#acquirer.deny.clear();
+    this.#parts.acquirer.configCache.clear();
+    this.#parts.acquirer.deny.clear();
   }
 
   /**
@@ -357,9 +278,11 @@ export class Limiter extends StoredLimits {
     const drainMs = drainOf(options);
     const closeStore = this.#ownsStore ? () => this.#given.store.close() : undefined;
     const lastWrites = async () => {
-      // A mark that is stored after this limiter has closed would be told by nobody.
+      // A threshold that is stored after this limiter has closed would never be published.
       await this.#given.scope.buckets.thresholdsTold?.();
-      await this.#acquirer.refusals.close(this.#ownsStore ? "store" : "limiter");
+      const what = this.#ownsStore ? "store" : "limiter";
+      await this.#parts.acquirer.refusals.close(what);
+      await this.#parts.acquirer.callers.close(what);
     };
     await this.#lifecycle.close({ drainMs, clock: this.#given.clock, lastWrites, closeStore });
   }
@@ -370,16 +293,16 @@ export class Limiter extends StoredLimits {
   }
 
   #near<Answer>(answer: Promise<Answer>, asked: Question): Promise<Answer> {
-    return answer.catch((error) => this.#acquirer.nearResources.rethrow(error, asked));
+    return answer.catch((error) => this.#parts.acquirer.nearResources.rethrow(error, asked));
   }
 
   #acquire(request: AcquireRequest): Promise<Outcome> {
-    if (this.#acquirer.watch.isActive) return this.#acquirer.watch.acquire(request, () => this.#attempt(request));
-    return this.#attempt(request);
+    const { publisher } = this.#parts.acquirer;
+    return publisher.isWatched ? publisher.watchAcquire(request, () => this.#attempt(request)) : this.#attempt(request);
   }
 
   #attempt(request: AcquireRequest): Promise<Outcome> {
-    if (request?.wait === undefined) return this.#acquirer.attempt(request, undefined);
-    return acquireWaiting(this.#acquirer, this.#deps.clock, request);
+    if (request?.wait === undefined) return this.#parts.acquirer.attempt(request, undefined);
+    return acquireWaiting(this.#parts.acquirer, this.#parts.deps.clock, request);
   }
 }

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { RateLimiter } from "../../entry/index.ts";
 import { openMemory } from "../../entry/memory.ts";
 import type { Store } from "../../ports/store.ts";
-import { overriding } from "../../testing/overriding.ts";
+import { overriding } from "../../testing/fault-store.ts";
 
 /** A store that answers for namespaces as one behind a network does: later. */
 function answeringLater(store: Store): Store {

@@ -1,19 +1,19 @@
 import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
-import { USAGE_COUNTERS } from "../../domain/charge/usage-counters.ts";
+import { USAGE_COUNTERS } from "../../domain/charge/usage.ts";
 import { BoundedMap } from "../../domain/names/bounded-map.ts";
 import { LimiterError } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
 import type { ScopedStore } from "../../ports/store.ts";
 
 const NAMES_MAX = 10_000;
 const PAGE = 100;
 
-/** What was once found charged stays so: who looks again and again asks only about the rest. */
+/** Limits that were found charged stay charged, so repeated questions read only the rest. */
 const CHARGED = new WeakMap<ScopedStore, BoundedMap<true>>();
 
 /**
- * Those of a bucket's limits to which nothing was ever charged, as far as usage is kept. Only limits that are full are asked about: of any
- * other it is seen. None where usage cannot be known: it is not kept, the original's aggregator does not store it, or this client may take
- * tokens and not read usage.
+ * The limits of a bucket to which nothing was ever charged, as far as usage is kept. `full` are the candidates: a limit that is not full
+ * was charged. Empty if usage is unknown: it is not kept, not aggregated, or this client may not read it.
  */
 export async function neverCharged(
   scope: ScopedStore,
@@ -31,7 +31,7 @@ export async function neverCharged(
   let cursor: string | undefined;
   try {
     while (left.size > 0) {
-      const page = await scope.usage.query(query, { limit: PAGE, ...(cursor === undefined ? {} : { cursor }) });
+      const page = await scope.usage.query(query, { limit: PAGE, ...given({ cursor }) });
       for (const snapshot of page.items) {
         for (const limit of left) {
           if (!USAGE_COUNTERS.some((counter) => Object.hasOwn(snapshot[counter], limit))) continue;
@@ -51,3 +51,20 @@ export async function neverCharged(
 
 const UNKNOWN: ReadonlySet<string> = new Set(["usage_not_kept", "usage_not_aggregated", "access_denied"]);
 const NONE: ReadonlySet<string> = new Set();
+
+/** Marks the limits to which nothing was ever charged. */
+export async function withNeverCharged<Shown extends ShownLimit>(
+  scope: ScopedStore,
+  bucket: BucketKey,
+  limits: readonly Shown[],
+): Promise<readonly (Shown & { readonly neverCharged?: true })[]> {
+  const full = limits.filter(({ available, capacity }) => available === capacity).map(({ limit }) => limit);
+  const never = await neverCharged(scope, bucket, full);
+  return limits.map((one) => (never.has(one.limit) ? { ...one, neverCharged: true as const } : one));
+}
+
+interface ShownLimit {
+  readonly limit: string;
+  readonly available: number;
+  readonly capacity: number;
+}

@@ -1,30 +1,39 @@
 import type { UnnamedLimits } from "../../domain/charge/charges.ts";
 import type { OnUnavailable, OutageShareOption, UnknownEntities } from "../../domain/config/config.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
 import type { MaybePromise } from "../../ports/bucket-store.ts";
 import type { Events } from "../../ports/events.ts";
 import type { ScopedStore, Store } from "../../ports/store.ts";
 import type { Clock, Digest, Random, Turns, Warnings } from "../../ports/system.ts";
 
-/** How a limiter behaves; every value given, defaults belong to the public edge. */
+/** The settings of a limiter, all given: defaults belong to the public edge. */
 export interface Settings {
   readonly namespace: string;
-  /** Asks the store which id the name has, until it has answered. */
+  /** The id of the namespace; asks the store until it has answered. */
   readonly namespaceId: () => MaybePromise<string>;
   readonly configTtlMs: number;
   readonly denyMemoryMs: number;
   readonly timeoutMs: number;
-  /** Overrides what is stored. */
+  /** Overrides the stored setting. */
   readonly onUnavailable: OnUnavailable | OutageShareOption | undefined;
   readonly unknownEntities: UnknownEntities;
   readonly unnamedLimits: UnnamedLimits;
-  /** Whether refused requests are counted, and can be asked for. */
   readonly countRefusals: boolean;
-  /** Of how many buckets at most configuration, refusals and limits of requests are remembered. */
+  /** Single refusals are kept, where they are counted. */
+  readonly refusalLog: boolean;
+  /** Whether usage of callers is counted that no bucket counts. */
+  readonly countCallers: boolean;
+  /** Size of each cache (configuration, refusals, request limits), in buckets. */
   readonly bucketsMax: number;
 }
 
-/** What the engine works with. */
+/** The ports of a namespace, and its id. */
+export interface NamedScope {
+  readonly scoped: ScopedStore;
+  readonly namespaceId: Settings["namespaceId"];
+}
+
+/** The dependencies of the engine. */
 export interface EngineDeps {
   readonly store: Store;
   readonly scope: ScopedStore;

@@ -1,4 +1,4 @@
-import { isIdle } from "../../domain/bucket/bucket-questions.ts";
+import { isIdle, shadowedOf, withoutShadowed } from "../../domain/bucket/bucket-questions.ts";
 import {
   acrossBoundaries,
   advanced,
@@ -10,15 +10,12 @@ import {
   touched,
 } from "../../domain/bucket/bucket-state.ts";
 import { giveBack, PLAIN_TICKET, ticketOf } from "../../domain/bucket/give-back.ts";
-import type { LimitedBucket, SourcedLimits } from "../../domain/bucket/limited-bucket.ts";
-import { renewSlots } from "../../domain/bucket/renew-slots.ts";
 import { hasRoom } from "../../domain/bucket/search.ts";
+import { renewSlots } from "../../domain/bucket/slot-time.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
 import { capacityMaxMilli, isHard } from "../../domain/limits/limit.ts";
-import type { LimitSet } from "../../domain/limits/limit-set.ts";
-import { sharedLimits } from "../../domain/limits/limit-share.ts";
-import { shadowedOf, withoutShadowed } from "../../domain/limits/shadow.ts";
+import { type LimitedBucket, type LimitSet, type SourcedLimits, sharedLimits } from "../../domain/limits/limit-set.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
 import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type {
   Answer,
@@ -30,13 +27,12 @@ import type {
   TakeReply,
   WriteReply,
 } from "../../ports/bucket-store.ts";
-import type { Store } from "../../ports/store.ts";
 
 /**
- * Buckets in this process that decide while the store cannot, by a part of every limit. They stay when the store is back, so that
- * the next outage goes on where the last one ended. Nothing of it is charged to the store.
+ * Buckets in this process that decide during an outage, by a share of every limit. They stay when the store is back, so that the next
+ * outage continues where the last one ended. Nothing is charged to the store.
  */
-export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit" | "renew"> {
+export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit" | "refund" | "renew"> {
   readonly #share: number;
   readonly #calendar: Calendar;
   readonly #bucketsMax: number;
@@ -50,7 +46,7 @@ export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit
     this.#bucketsMax = bucketsMax;
   }
 
-  /** All claims or none. Throws `RateLimiterUnavailable` where the part of a limit can never grant its amount. */
+  /** Takes all claims or none. Throws `RateLimiterUnavailable` if the share of a limit can never grant its amount. */
   take(claims: readonly Claim[], { nowMs }: CallContext): TakeReply {
     const before = claims.map((claim) => this.#standing(claim, nowMs));
     for (const [i, claim] of claims.entries()) this.#requireRoom(claim, before[i] as BucketState, nowMs);
@@ -101,8 +97,13 @@ export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit
     return { kind: "applied", state };
   }
 
+  /** Only leases give back to the share: it knows nothing of what was taken from the store. */
+  refund(): WriteReply {
+    return { kind: "gone" };
+  }
+
   #standing({ bucket, set, origin }: LimitedBucket, nowMs: number): BucketState {
-    // Changes of limits, and when they were made, are the store's business: here the limits of now count from now on.
+    // The history of changes belongs to the store: here the current limits apply from now on.
     const { asOfMs, generation } = origin;
     const own: SourcedLimits = { set: this.#setOf(set), origin: { asOfMs, generation } };
     return bucketFor(this.#states.get(bucket.id), own, nowMs, this.#calendar);
@@ -136,7 +137,7 @@ export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit
     }
   }
 
-  /** Buckets that are full again equal new ones. None is dropped before that: it would begin anew. */
+  /** Drops buckets that are full again, which equal new ones. No other is dropped: it would begin anew. */
   #hasRoomAt(nowMs: number): boolean {
     if (this.#states.size < this.#bucketsMax) return true;
     if (Math.abs(nowMs - this.#sweptAtMs) < SWEEP_PAUSE_MS) return false;
@@ -147,29 +148,3 @@ export class OutageShare implements Pick<BucketStore, "take" | "debit" | "credit
 }
 
 const SWEEP_PAUSE_MS = 10_000;
-
-const BY_STORE = new WeakMap<object, Map<string, OutageShare>>();
-
-/** Which share of the limits of which namespace, and of how many buckets at most. */
-export interface ShareOptions {
-  readonly namespace: string;
-  readonly share: number;
-  readonly bucketsMax: number;
-}
-
-/** The share of a namespace of a store, the same for all limiters of this process on it. */
-export function outageShareOf(
-  store: Store,
-  { namespace, share, bucketsMax }: ShareOptions,
-  calendar: Calendar,
-): OutageShare {
-  const known = BY_STORE.get(store) ?? new Map<string, OutageShare>();
-  BY_STORE.set(store, known);
-  const key = `${namespace}\n${share}`;
-  let found = known.get(key);
-  if (found === undefined) {
-    found = new OutageShare(share, calendar, bucketsMax);
-    known.set(key, found);
-  }
-  return found;
-}

@@ -1,72 +1,73 @@
-import type { OnUnavailable } from "../../domain/config/config.ts";
 import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
-import type { ChainLink } from "../acquire/config-cache.ts";
+import type { Outcome } from "../acquire/acquiring.ts";
+import { alsoOf } from "../acquire/also.ts";
+import type { ChainLink } from "../acquire/chain-link.ts";
+import type { ConfigCache } from "../acquire/config-cache.ts";
 import { DenyMemory } from "../acquire/deny-memory.ts";
 import type { GuardedDeps } from "../acquire/guarded-deps.ts";
-import type { Outcome } from "../acquire/outcome.ts";
-import { leaseParts, type Plan } from "../acquire/plan.ts";
+import { byPart, leaseParts, type Plan } from "../acquire/plan.ts";
 import type { AcquireRequest, Demand } from "../acquire/request.ts";
-import { type Listeners, StoreClient, type StoreClientDeps, type Taken } from "../acquire/store-client.ts";
+import { type Listeners, StoreClient, type Taken } from "../acquire/store-client.ts";
 import { Lease } from "../lease/lease.ts";
-import type { LeaseMaker } from "../lease/lease-core.ts";
+import type { LeaseMaker } from "../lease/lease-ledger.ts";
 import type { LeasePart } from "../lease/lease-part.ts";
 import { Renewals } from "../lease/renewals.ts";
 import { reasonOf } from "../limiter/event-publisher.ts";
 import type { Settings } from "../limiter/settings.ts";
 import { type Refusal, unsure } from "../refusal/refusal.ts";
+import { OutageShare } from "./outage-share.ts";
 
-/** What was planned for a request when the store failed; the plan is undefined where there was none. */
 interface Undecided {
   readonly demands: readonly Demand[];
   readonly plan: Plan | undefined;
 }
 
-/** What becomes of requests that the store does not decide: they are let through, blocked, or decided by a share in this process. */
+/** The share knows no configuration: nothing is compared. */
+const UNCOMPARED = { generation: undefined, undecided: undefined };
+
+/** Decides requests that the store does not answer: lets them through, blocks them, or asks a share in this process. */
 export class Outages {
   readonly #settings: Settings;
   readonly #maker: LeaseMaker;
-  /** Buckets of this process, where a share was asked for. */
+  /** The buckets of this process, if `onUnavailable` is a share. */
   readonly #share: { readonly part: number; readonly maker: LeaseMaker } | undefined;
-  /** What the system level last said about outages: it cannot be asked during one. */
-  #lastStored: OnUnavailable | undefined;
+  readonly #configCache: Pick<ConfigCache, "lastSettings">;
 
-  constructor(deps: GuardedDeps, settings: Settings, listeners: Listeners, maker: LeaseMaker) {
+  constructor(
+    deps: GuardedDeps,
+    settings: Settings,
+    listeners: Listeners,
+    maker: LeaseMaker,
+    configCache: Pick<ConfigCache, "lastSettings">,
+  ) {
     this.#settings = settings;
+    this.#configCache = configCache;
     this.#maker = maker;
     const { onUnavailable } = settings;
     if (typeof onUnavailable !== "object") return;
     const { namespace, bucketsMax } = settings;
     const part = onUnavailable.share;
-    const share = deps.outageShare({ namespace, share: part, bucketsMax });
-    const { clock, calendar, scope } = deps;
-    const buckets: StoreClientDeps["scope"]["buckets"] = {
-      take: (...args) => share.take(...args),
-      debit: (...args) => share.debit(...args),
-      credit: (...args) => share.credit(...args),
-      renew: (...args) => share.renew(...args),
-      topUp: (...args) => scope.buckets.topUp(...args),
-      reset: (...args) => scope.buckets.reset(...args),
-    };
-    // None of it is usage, so nothing of it is told as usage. A refusal is remembered by the buckets themselves.
+    const { clock, calendar, outageShares } = deps;
+    const key = `${namespace}\n${part}`;
+    const share = outageShares.get(key) ?? new OutageShare(part, calendar, bucketsMax);
+    outageShares.set(key, share);
+    // Takes from the share are no usage, so they publish none. The share answers from memory, so it needs no deny memory.
     const silent = { charged: () => {}, consumed: () => {}, gaveBack: () => {}, degraded: () => {} };
     const heard = { ...listeners, deny: new DenyMemory(0, 2), publisher: silent };
-    const client = new StoreClient({ clock, calendar, store: {}, scope: { buckets } }, settings, heard);
+    const client = new StoreClient({ clock, calendar, store: {}, scope: { buckets: share } }, settings, heard);
     const renewals = new Renewals(client, clock);
-    this.#share = { part, maker: { ...maker, client, outage: () => "block", renewals } };
+    const callers = { changed: <Use>(_at: unknown, use: Use) => use };
+    const takeMore: LeaseMaker["takeMore"] = (claims, chain) => client.takeMore(claims, chain, UNCOMPARED);
+    this.#share = { part, maker: { ...maker, client, takeMore, outage: () => "block", renewals, callers } };
   }
 
-  /** Configuration was read. */
-  noteStored(onUnavailable: OnUnavailable | undefined): void {
-    this.#lastStored = onUnavailable;
-  }
-
-  /** Whether a plan is worth making for a request whose limits could not be read. */
+  /** True if a request whose limits could not be read needs a plan from older configuration. */
   get needsPlan(): boolean {
     return this.#share !== undefined;
   }
 
-  /** What becomes of a request; throws `RateLimiterUnavailable` where it is blocked. */
+  /** The outcome of a request; throws `RateLimiterUnavailable` if it is blocked. */
   outcome(request: AcquireRequest, { demands, plan }: Undecided, cause: unknown): Outcome {
     const { publisher } = this.#maker;
     const reason = `the store was unavailable: ${reasonOf(cause)}`;
@@ -85,11 +86,12 @@ export class Outages {
       throw notReached(request, cause);
     }
     publisher.degraded(request, "store_unavailable", reason, cause);
-    const { part, others } = uncountedParts(request, demands, this.#maker.now());
+    const own = plan === undefined ? undefined : (byPart(plan)[0] ?? []);
+    const { part, others } = uncountedParts(request, own ?? demands, this.#maker.now());
     return { ok: true, lease: new Lease(this.#maker, part, others, reason, request.signal) };
   }
 
-  /** What becomes of more that a lease asks for. A text: it is let through, and that is why. */
+  /** Decides a `consume` of a lease. A text lets it through, and is the reason. */
   ofMore(claims: readonly Demand[], reason: string): string | "block" | Refusal {
     if (this.#share === undefined) return this.#allows(claims[0]?.link) ? reason : "block";
     const taken = this.#asked(claims, { nowMs: this.#maker.now(), timeoutMs: this.#settings.timeoutMs });
@@ -103,18 +105,18 @@ export class Outages {
 
   #asked(claims: readonly Demand[], at: Pick<Plan, "nowMs" | "timeoutMs">): Taken {
     const context = { nowMs: at.nowMs, timeoutMs: at.timeoutMs, generation: undefined, atomic: false };
-    // It answers without a promise, and takes all or nothing.
+    // The share answers synchronously, and takes all or nothing.
     const taken = this.#share?.maker.client.take(claims as readonly Claim[], claims, context, "async") as Taken;
     return taken.kind === "refused" ? { kind: "refused", refusal: unsure(taken.refusal) } : taken;
   }
 
   #allows(link: ChainLink | undefined): boolean {
     const { onUnavailable } = this.#settings;
-    return (onUnavailable ?? link?.onUnavailable ?? this.#lastStored) === "allow";
+    return (onUnavailable ?? link?.onUnavailable ?? this.#configCache.lastSettings?.onUnavailable) === "allow";
   }
 }
 
-/** The store could not be reached, and work is not let through meanwhile. */
+/** The store could not be reached, and requests are blocked. */
 export function notReached({ entityId, resource }: AcquireRequest, cause: unknown): RateLimiterUnavailable {
   return new RateLimiterUnavailable(
     `The store is unavailable for ${entityId} on ${resource}: ${reasonOf(cause)}. ` +
@@ -123,14 +125,17 @@ export function notReached({ entityId, resource }: AcquireRequest, cause: unknow
   );
 }
 
-/** What a lease holds on each resource that was let through uncounted: nothing. */
+/** The parts of a lease that was let through uncounted: they hold nothing. */
 function uncountedParts(
-  { entityId, resource, also }: AcquireRequest,
+  request: AcquireRequest,
   demands: readonly Demand[],
   nowMs: number,
 ): { readonly part: LeasePart; readonly others: readonly LeasePart[] } {
-  const nothing = { entityId, taken: [], isShadowed: false, takenAtMs: nowMs };
+  const { entityId, resource } = request;
+  const nothing = { taken: [], isShadowed: false, takenAtMs: nowMs, beside: undefined };
   const own = demands.filter(({ bucket }) => bucket.resource === resource);
-  const others = Object.keys(also ?? {}).map((name) => ({ resource: name, demands: [], ...nothing }));
-  return { part: { resource, demands: own, ...nothing }, others };
+  const others = alsoOf(request).map((part) => {
+    return { entityId: part.entityId, resource: part.resource, demands: [], ...nothing };
+  });
+  return { part: { entityId, resource, demands: own, ...nothing }, others };
 }

@@ -1,107 +1,124 @@
 import { availableMilli, findLimit } from "../../domain/bucket/bucket-state.ts";
-import { checkLeave, neededMilli } from "../../domain/limits/floor.ts";
 import { isHard } from "../../domain/limits/limit.ts";
 import { isGivenBack } from "../../domain/limits/limit-kind.ts";
+import { checkLeave, neededMilli } from "../../domain/limits/limit-numbers.ts";
 import type { BucketStore, Returned, WatchRoom } from "../../ports/bucket-store.ts";
 import type { Clock, Random } from "../../ports/system.ts";
-import type { AcquireWatch } from "../acquire/acquire-watch.ts";
+import type { Outcome } from "../acquire/acquiring.ts";
 import type { DenyMemory } from "../acquire/deny-memory.ts";
-import type { Outcome } from "../acquire/outcome.ts";
+import type { Returns } from "../acquire/guarded-deps.ts";
 import { type AcquireRequest, checkRequest, checkWait } from "../acquire/request.ts";
-import type { Returns } from "../lease/returns.ts";
+import type { EventPublisher } from "../limiter/event-publisher.ts";
 import { type Lifecycle, limiterClosed } from "../limiter/lifecycle.ts";
-import { type ObservedBucket, observedIn, type Refusal, UNSURE_MS } from "../refusal/refusal.ts";
+import { basisOf, type ObservedBucket, type Refusal, UNSURE_MS } from "../refusal/refusal.ts";
 
-/** The waiting that an attempt is a part of: what it is refused is not the end of its request. */
+/** The waiting request of an attempt: a refused attempt does not end it. */
 export interface Waiting {
-  /** How long the request has waited; undefined: not at all. */
+  /** Undefined if the request has not waited. */
   waitedMs(): number | undefined;
 }
 
-/** What waiting needs of an acquirer. */
+/** The parts of an acquirer that waiting needs. */
 interface Attempts {
-  readonly watch: Pick<AcquireWatch, "waitBegan" | "waitEnded">;
+  readonly publisher: Pick<EventPublisher, "waitBegan" | "waitEnded">;
   readonly room: WaitingRoom;
   attempt(request: AcquireRequest, waiting: Waiting): Promise<Outcome>;
   peek(request: AcquireRequest, waiting: Waiting): Promise<Outcome>;
-  refused(request: AcquireRequest, refusal: Refusal): void;
+  refused(request: AcquireRequest, refusal: Refusal, waitedMs: number | undefined): void;
 }
 
-/** Attempts until the tokens are there or `wait.maxMs` are over, in turn with others of this process on the same bucket. */
+/** Attempts until the tokens are there or `wait.maxMs` is over, in turn with other requests of this process on the bucket. */
 export async function acquireWaiting(acquirer: Attempts, clock: Clock, request: AcquireRequest): Promise<Outcome> {
-  const outcome = await attempts(acquirer, clock, request);
+  checkRequest(request);
+  const wait = new Wait(clock, checkWait(request.wait));
+  const outcome = await attempts(acquirer, clock, request, wait);
   if (outcome.ok) return outcome;
   request.signal?.throwIfAborted();
-  acquirer.refused(request, outcome);
+  acquirer.refused(request, outcome, wait.waitedMs());
   return outcome;
 }
 
-async function attempts(acquirer: Attempts, clock: Clock, request: AcquireRequest): Promise<Outcome> {
-  checkRequest(request);
-  const startedMs = clock.now();
-  const deadlineMs = startedMs + checkWait(request.wait);
-  let hasWaited = false;
-  const waiting: Waiting = { waitedMs: () => (hasWaited ? clock.now() - startedMs : undefined) };
+/** How long a request waits. */
+class Wait implements Waiting {
+  readonly #clock: Clock;
+  readonly #startedMs: number;
+  readonly deadlineMs: number;
+  #hasBegun = false;
+
+  constructor(clock: Clock, maxMs: number) {
+    this.#clock = clock;
+    this.#startedMs = clock.now();
+    this.deadlineMs = this.#startedMs + maxMs;
+  }
+
+  begin(): void {
+    this.#hasBegun = true;
+  }
+
+  waitedMs(): number | undefined {
+    return this.#hasBegun ? Math.max(0, this.#clock.now() - this.#startedMs) : undefined;
+  }
+}
+
+async function attempts(acquirer: Attempts, clock: Clock, request: AcquireRequest, wait: Wait): Promise<Outcome> {
   const turn = acquirer.room.enter(`${request.entityId}\n${request.resource}`, checkLeave(request.leavePercent));
   const ask = () => {
     turn.asks();
-    return acquirer.attempt(request, waiting);
+    return acquirer.attempt(request, wait);
   };
   try {
-    // Where no request waits that goes before it, asking overtakes none.
+    // If no request with precedence waits, asking overtakes none.
     let outcome = turn.isFirst() ? await ask() : undefined;
     if (outcome?.ok) return outcome;
     turn.join();
-    hasWaited = true;
-    acquirer.watch.waitBegan(request);
+    wait.begin();
+    acquirer.publisher.waitBegan(request);
     for (; ; outcome = undefined) {
-      const leftMs = deadlineMs - clock.now();
+      const leftMs = wait.deadlineMs - clock.now();
       if (!turn.isHead()) {
-        // It was never this request's turn; asking now would overtake others.
-        if (leftMs <= 0) return await acquirer.peek(request, waiting);
+        // The turn of this request never came; asking now would overtake others.
+        if (leftMs <= 0) return await acquirer.peek(request, wait);
         await turn.standInLine(leftMs, request.signal);
         continue;
       }
       outcome ??= await ask();
       if (outcome.ok || leftMs <= 0) return outcome;
-      const stillMs = deadlineMs - clock.now();
+      const stillMs = wait.deadlineMs - clock.now();
       if (stillMs <= 0) return outcome;
       await turn.sleepAfter(outcome, stillMs, request.signal);
     }
   } finally {
     turn.leave();
-    if (hasWaited) acquirer.watch.waitEnded(request, Math.max(0, clock.now() - startedMs));
+    const waitedMs = wait.waitedMs();
+    if (waitedMs !== undefined) acquirer.publisher.waitEnded(request, waitedMs);
   }
 }
 
 /** One request that may have to wait. */
 interface Waiter {
-  /** What it must leave: who may take more goes first. */
+  /** A request that must leave less goes first. */
   readonly leavePercent: number;
-  /** Ends its sleep; nothing, while it does not sleep. */
+  /** Ends the sleep; does nothing while it does not sleep. */
   wake: () => void;
-  /** Whether something came back for good since it began to ask: then what it was told is out of date. */
+  /** True if tokens came back for good since it began to ask: its answer is out of date. */
   isOutdated: boolean;
-  /** While it asks, and while it sleeps for what it was told. */
+  /** Set while it asks, and while it sleeps after a refusal. */
   asked: Asked | undefined;
-  /** How often in a row it was woken by what refused requests gave back. */
+  /** Consecutive wakes by give-backs of refused requests. */
   momentaryWakes: number;
-  /** How often it was refused for slots. */
   slotRefusals: number;
 }
 
-/** What was asked, and what has come back since that was given back by refused requests: they may have been in the way. */
+/** An attempt, and the give-backs of refused requests since: these requests may have been in its way. */
 interface Asked {
   readonly momentary: Momentary[];
-  /** What wakes it when other processes have given back since, where the store tells. */
+  /** Wakes it when other processes give back, if the store can tell. */
   readonly watch: WatchRoom | undefined;
-  /** Undefined while the store has not answered. */
   refused: { readonly by: readonly ObservedBucket[]; readonly atMs: number } | undefined;
 }
 
 type Momentary = Extract<Returned, { after: "refusal" }>;
 
-/** What the room works with. */
 interface RoomDeps {
   readonly lifecycle: Lifecycle;
   readonly clock: Clock;
@@ -113,10 +130,10 @@ interface RoomDeps {
 }
 
 /**
- * The requests of this process that wait for tokens, per bucket: those that must leave less go first, among them first come first
- * served. Only the head of a line asks the store, so a large request is not starved by small ones that come after it.
+ * The waiting requests of this process, a line for each bucket: requests that must leave less go first, otherwise first come first
+ * served. Only the head of a line asks the store, so a large request is not starved by later small ones.
  *
- * No return is missed. What comes back while the head asks is noted, and it asks again at once: its answer may be from before.
+ * No give-back is missed: one that arrives while the head asks makes it ask again at once, because its answer may be older.
  */
 export class WaitingRoom {
   readonly #deps: RoomDeps;
@@ -128,14 +145,14 @@ export class WaitingRoom {
     this.#deps = deps;
   }
 
-  /** Limits changed, or something came back for good: the head of every line asks again. */
+  /** The head of every line asks again: limits changed, or tokens came back for good. */
   wakeHeads(): void {
     for (const waiter of this.#present) waiter.isOutdated = true;
     for (const [head] of this.#lines.values()) head?.wake();
   }
 
-  /** Before the first attempt, so that nothing is missed from then on. Call `leave` in the end, whatever the outcome. */
-  enter(key: string, leavePercent: number): Turn {
+  /** Call it before the first attempt, so that no give-back is missed, and `leave` in the end, whatever the outcome. */
+  enter(key: string, leavePercent: number) {
     const { lifecycle, clock, buckets, deny } = this.#deps;
     const waiter: Waiter = {
       leavePercent,
@@ -158,6 +175,7 @@ export class WaitingRoom {
       if (!lifecycle.isOpen) throw limiterClosed();
     };
     return {
+      /** True if no request with precedence waits for the bucket. */
       isFirst: () => (this.#lines.get(key) ?? []).every((other) => other.leavePercent > leavePercent),
       join: () => {
         line = this.#lines.get(key) ?? [];
@@ -166,18 +184,24 @@ export class WaitingRoom {
         line.splice(after < 0 ? line.length : after, 0, waiter);
       },
       isHead: () => line?.[0] === waiter,
+      /** Call it when an attempt begins: give-backs count from now on. */
       asks: () => {
         waiter.isOutdated = false;
         waiter.asked = { momentary: [], watch: buckets.foreignRoom?.(clock), refused: undefined };
       },
-      standInLine: (ms, signal) => {
+      /** Resolves after `ms`, or when this request becomes the head. Rejects when the limiter closes. */
+      standInLine: (ms: number, signal: AbortSignal | undefined): Promise<void> => {
         waiter.asked = undefined;
         return sleep(ms, signal);
       },
-      sleepAfter: async (refusal, mostMs, signal) => {
+      /**
+       * Resolves when it is worth asking again: after the refusal's wait, after `mostMs`, or on a give-back since `asks`. Rejects when the
+       * limiter closes.
+       */
+      sleepAfter: async (refusal: Refusal, mostMs: number, signal: AbortSignal | undefined): Promise<void> => {
         signal?.throwIfAborted();
         const { asked } = waiter;
-        const by = observedIn(refusal);
+        const { by } = basisOf(refusal);
         if (asked) asked.refused = { by, atMs: clock.now() };
         if (!waiter.isOutdated && !this.#mayFit(waiter)) {
           const stop = asked?.watch?.(isShortOfSlots(refusal) ? by : [], () => {
@@ -226,7 +250,7 @@ export class WaitingRoom {
   }
 
   #hear(returned: Returned): void {
-    // By another limiter on the same store: what this one remembers of the bucket is out of date, too.
+    // The give-back may come from another limiter on the store: the image in the deny memory is out of date.
     this.#deps.deny.forget(returned.bucket.id);
     if (returned.after === "use") {
       this.wakeHeads();
@@ -234,7 +258,7 @@ export class WaitingRoom {
     }
     for (const waiter of this.#present) {
       const { asked } = waiter;
-      // A request that began to hold it only after this one was refused was not in its way.
+      // A request that took the tokens after this one was refused was not in its way.
       if (asked === undefined || (asked.refused !== undefined && returned.askedMs > asked.refused.atMs)) continue;
       asked.momentary.push(returned);
       if (this.#mayFit(waiter)) waiter.wake();
@@ -242,8 +266,8 @@ export class WaitingRoom {
   }
 
   /**
-   * Whether a request that was refused would fit with what refused requests have given back since. Were every such return to
-   * wake it, two requests that share a parent would wake each other without end, refused each time.
+   * True if a refused request may fit with the give-backs of other refused requests. If every such give-back woke it, two requests that
+   * share a parent would wake each other without end.
    */
   #mayFit({ asked }: Waiter): boolean {
     if (asked?.refused === undefined || asked.momentary.length === 0) return false;
@@ -260,17 +284,17 @@ export class WaitingRoom {
     });
   }
 
-  /** How long it is slept on a refusal. Slots come back by other processes, which tell nobody: they are asked for again all the time. */
+  /** The sleep after a refusal. Other processes give slots back unheard, so a request for slots asks again more often. */
   #waitOf(waiter: Waiter, refusal: Refusal): number {
     if (!isShortOfSlots(refusal)) return waitOf(refusal);
     const mostMs = Math.min(SLOTS_ASKED_MOST_MS, SLOTS_ASKED_FIRST_MS * 2 ** waiter.slotRefusals++);
-    // By chance up to a quarter less, so that many processes do not ask together.
+    // Randomly up to a quarter less, so that many processes do not ask together.
     return Math.min(waitOf(refusal), Math.ceil(mostMs * (1 - chanceOf(this.#deps.random.id()) / 4)));
   }
 
   /**
-   * Requests that each hold for a moment what the other needs would be refused together again and again: those that came later
-   * let the earliest go ahead, for longer each time.
+   * Requests that each hold for a moment what the other needs would refuse each other again and again: later ones pause, longer each
+   * time, so that the earliest goes ahead.
    */
   #pauseOf(waiter: Waiter): number {
     let rank = 0;
@@ -285,16 +309,15 @@ export class WaitingRoom {
 const PAUSE_MAX_MS = 1_000;
 
 /**
- * What is remembered was seen before this request came, and something may have come back in between: it is not slept on for
- * longer than that. While it is remembered, asking again costs no call; afterwards the store says how it is. Nor is a wait
- * without end: what could certainly never be granted was thrown, so the bucket goes by other limits for the moment.
+ * A refusal from an older image may have missed a give-back, so its sleep is short: while the image is remembered, asking costs no
+ * call. So is a wait without end: a request that can never be granted would have thrown, so the bucket has other limits at present.
  */
 function waitOf({ retryAfterMs, statuses }: Refusal): number {
   const isUnsure = retryAfterMs === Number.POSITIVE_INFINITY || statuses.some(({ asOfMs }) => asOfMs !== undefined);
   return isUnsure ? Math.min(retryAfterMs, UNSURE_MS) : retryAfterMs;
 }
 
-/** The first time that slots are asked for again, and the longest between two. */
+/** The first pause before asking for slots again, and the longest. */
 const SLOTS_ASKED_FIRST_MS = 266;
 const SLOTS_ASKED_MOST_MS = 1_000;
 
@@ -302,29 +325,11 @@ function isShortOfSlots({ statuses }: Refusal): boolean {
   return statuses.some(({ exceeded, kind }) => exceeded && isGivenBack(kind));
 }
 
-/** A number from 0 to 1 that is as random as the text. */
+/** A number from 0 to 1, as random as the text. */
 function chanceOf(text: string): number {
   let sum = 0;
   for (let i = 0; i < text.length; i++) sum = (sum * 31 + text.charCodeAt(i)) % 1_000;
   return sum / 1_000;
-}
-
-/** The way of one request through the room. */
-interface Turn {
-  /** Whether no request waits for this bucket that goes before this one. */
-  isFirst(): boolean;
-  join(): void;
-  isHead(): boolean;
-  /** To be called as an attempt begins: what comes back from now on counts. */
-  asks(): void;
-  /** Resolves after `ms`, or earlier when this request became the head. Rejects at once when the limiter closes. */
-  standInLine(ms: number, signal: AbortSignal | undefined): Promise<void>;
-  /**
-   * Resolves when it is worth asking again: after the refusal's wait, or `mostMs`, or as soon as something came back since
-   * `asks` was called. Rejects at once when the limiter closes.
-   */
-  sleepAfter(refusal: Refusal, mostMs: number, signal: AbortSignal | undefined): Promise<void>;
-  leave(): void;
 }
 
 async function slept(waiter: Waiter, ms: number, clock: Clock, signal: AbortSignal | undefined): Promise<void> {

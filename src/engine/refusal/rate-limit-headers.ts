@@ -1,7 +1,10 @@
-import type { LimitStanding } from "../../domain/charge/limit-standing.ts";
-import { grantHeaders, refusalHeaders } from "../../domain/charge/rate-limit-headers.ts";
-import { standingsOfFields } from "../../domain/limits/parse-rate-limit.ts";
-import { carriedBy } from "../../domain/names/carried-fields.ts";
+import {
+  carriedBy,
+  grantHeaders,
+  type LimitStanding,
+  refusalHeaders,
+  standingsOfFields,
+} from "../../domain/charge/rate-limit-headers.ts";
 import {
   type LimiterError,
   RateLimitExceeded,
@@ -11,7 +14,7 @@ import {
 import { KnownNames } from "../../domain/names/known-names.ts";
 import { shown } from "../../domain/names/names.ts";
 import { calendarOfLease, Lease, partsOfLease } from "../lease/lease.ts";
-import { type Refusal, toldAtMs } from "./refusal.ts";
+import { basisOf, type Refusal } from "./refusal.ts";
 import { refusalIn, standingsIn } from "./refused.ts";
 import { standingsOfParts } from "./standing.ts";
 
@@ -51,7 +54,7 @@ export function rateLimitHeaders(
   return headersOf(leaseOrError, checkHeaderOptions(options));
 }
 
-/** The options, checked and complete, so that a middleware checks them once. */
+/** Checked options with defaults: a middleware checks once. */
 export interface HeaderForm {
   readonly headers: "draft-10" | "legacy" | "both";
   readonly levels: "own" | "all";
@@ -75,12 +78,12 @@ export function checkHeaderOptions(options: RateLimitHeaderOptions): HeaderForm 
   return { headers, levels, units: new Map(Object.entries(units)) };
 }
 
-/** A string of a structured field has no other characters. */
+/** A string of a structured field is printable ASCII. */
 function isUnit(unit: unknown): boolean {
   return typeof unit === "string" && /^[\x20-\x7e]+$/.test(unit);
 }
 
-/** The same by options that were checked. */
+/** `rateLimitHeaders` with checked options. */
 export function headersOf(told: Lease | Refusal | LimiterError, form: HeaderForm): Record<string, string> {
   if (told instanceof RateLimiterUnavailable) return { "retry-after": "1" };
   const position = positionOf(told);
@@ -94,8 +97,8 @@ export function headersOf(told: Lease | Refusal | LimiterError, form: HeaderForm
 }
 
 /**
- * The limits of whoever asked; where none of them counts the request, those of the nearest level above that do. They are shown as
- * its own: for a key without limits, those of its customer are the limits.
+ * The limits of the caller. If none of them counts the request, those of the nearest level above are shown as its own: for a key
+ * without limits, the limits of its customer apply.
  */
 function nearestIn(standings: readonly LimitStanding[]): readonly LimitStanding[] {
   if (standings.every(({ level }) => level === 0)) return standings;
@@ -104,11 +107,10 @@ function nearestIn(standings: readonly LimitStanding[]): readonly LimitStanding[
   return nearest === 0 ? shown : shown.map((standing) => ({ ...standing, level: 0 }));
 }
 
-/** All that header fields are made of. */
 interface Position {
   readonly standings: readonly LimitStanding[];
   readonly refused: Refusal | RateLimitExceeded | undefined;
-  /** The fields came from a service, so that their `t` is a wait already where it was refused. */
+  /** True if the fields came from a service: then the `t` of a refusal is a wait already. */
   readonly isCarried: boolean;
   readonly atMs: number;
 }
@@ -122,7 +124,7 @@ function positionOf(told: Lease | Refusal | LimiterError): Position | undefined 
     return { standings: standingsOfFields(policy, state), refused, isCarried: true, atMs };
   }
   if (refused !== undefined) {
-    const atMs = refusal === undefined ? 0 : toldAtMs(refusal);
+    const atMs = refusal === undefined ? 0 : basisOf(refusal).toldMs;
     return { standings: standingsIn(refused), refused, isCarried: false, atMs };
   }
   if (!(told instanceof Lease)) return undefined;
@@ -139,7 +141,7 @@ function draftFields(
   return refusalHeaders(refused, standings, units);
 }
 
-/** Of the limit that has the smallest share left: these fields have room for one. */
+/** The fields of the limit with the smallest share left: they have room for one. */
 function legacyFields({ standings, refused, atMs }: Position): Readonly<Record<string, string>> {
   const [first, ...others] = standings;
   if (first === undefined) return {};

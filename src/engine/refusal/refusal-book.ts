@@ -1,150 +1,102 @@
-import { isAskedFor, type RefusalCount, type RefusalKey } from "../../domain/charge/refusal-count.ts";
+import { isAskedFor, OTHER_KEY, type RefusalCount, type RefusalKey } from "../../domain/charge/refusal-count.ts";
+import type { LoggedRefusal, LogQuery, PlacedRefusal } from "../../domain/charge/refusal-log.ts";
 import { hourOf, windowStartMs } from "../../domain/charge/usage.ts";
-import { LimiterError, RateLimiterUnavailable } from "../../domain/names/errors.ts";
-import type { RefusalQuery, RefusalRow, RefusalStore } from "../../ports/refusal-store.ts";
-import type { Clock, Random } from "../../ports/system.ts";
-import { type RefusalLine, RefusalLines, wasStored } from "./refusal-lines.ts";
+import type { Random } from "../../ports/system.ts";
+import type { RefusalLogStore, RefusalQuery, RefusalStore } from "../../ports/usage-store.ts";
+import { Book, type BookUser } from "../book/book.ts";
+import { LineRows } from "../book/line-rows.ts";
+import { type LineRules, Lines, unsentOf } from "../book/lines.ts";
+import { LOG_RULES, LogLines } from "./refusal-log.ts";
 
-/** The limiter that counts, writes or asks: books are shared by all limiters of a process on one namespace of a store. */
-export interface BookUser {
-  readonly clock: Clock;
-  /** Hears of a write that failed, and of one of the buckets it was about. */
-  notStored(about: Pick<RefusalKey, "entityId" | "resource">, cause: unknown): void;
+/** The limit that a sum is of. */
+export type RefusedBy = Pick<RefusalKey, "limit" | "level" | "total">;
+
+/** The most refused are written; the others are added up as the rest, so that memory and writes are bounded for any number of ids. */
+export const REFUSAL_LINES: LineRules<RefusedBy> = {
+  linesMax: 1_000,
+  rowsPerWrite: 100,
+  order: (a, b) => unsentOf(b) - unsentOf(a),
+  beyond: "rest",
+  inRest: () => ({ text: textOf(OTHER_KEY), about: OTHER_KEY }),
+};
+
+interface RefusalPorts {
+  readonly refusals: RefusalStore;
+  readonly refusalLog: RefusalLogStore;
 }
 
-/** Rows of one write, the most refused first; the rest is added up under one name. */
-const ROWS_PER_WRITE = 100;
-
-/**
- * What this process has counted of refused requests in one namespace. It adds up in memory and writes now and then: nobody waits
- * for it and nothing fails by it. A row is written whole, so that a write whose answer was lost is sent again without counting
- * anything twice; a crash loses what was not written yet.
- */
+/** The refused requests of one namespace that this process has counted, and the single ones that it keeps. */
 export class RefusalBook {
   readonly #store: RefusalStore;
-  readonly #lines: RefusalLines;
-  #version = 0;
-  /** Ends the sleep before the next write; undefined: no write is due. */
-  #due: AbortController | undefined;
-  #writing: Promise<void> | undefined;
-  /** Pages that are being read: a write in between would be in both, the page and what was not written yet. */
-  readonly #reads = new Set<Promise<unknown>>();
+  readonly #lines: Lines<RefusedBy>;
+  readonly #log: LogLines;
+  readonly #book: Book;
 
-  constructor(store: RefusalStore, random: Random) {
+  constructor({ refusals: store, refusalLog }: RefusalPorts, random: Random) {
     this.#store = store;
-    this.#lines = new RefusalLines(() => random.id());
+    this.#lines = new Lines(() => random.id(), REFUSAL_LINES);
+    this.#log = new LogLines(() => random.id());
+    const rows = new LineRows(this.#lines, REFUSAL_LINES, (lines, nowMs) =>
+      store.write(
+        lines.map(({ sums, ...row }) => ({ ...row, counts: sums.map(({ about, count }) => ({ ...about, count })) })),
+        nowMs,
+      ),
+    );
+    const logged = new LineRows(this.#log, LOG_RULES, (some, nowMs) =>
+      refusalLog.write(
+        some.map(({ resource: _, ...row }) => row),
+        nowMs,
+      ),
+    );
+    this.#book = new Book(store.writeEveryMs, [rows, logged]);
   }
 
   get isKept(): boolean {
     return this.#store.isKept;
   }
 
-  /** Whether there is nothing in it that another book would not do as well. */
   isIdle(nowMs: number): boolean {
-    return this.#writing === undefined && this.#reads.size === 0 && this.#lines.isDone(hourOf(nowMs));
+    return this.#book.isIdle(nowMs);
   }
 
-  count(key: RefusalKey, user: BookUser): void {
-    this.#lines.count(key, hourOf(user.clock.now()));
-    this.#schedule(user);
+  /** `isLogged`: it is kept by itself, too. */
+  count(refused: LoggedRefusal, isLogged: boolean, user: BookUser): void {
+    const { atMs, entityId, resource, limit, level, total } = refused;
+    const about = { limit, level, total };
+    this.#lines.add({ hourMs: hourOf(atMs), entityId, resource }, textOf(about), about, 1);
+    if (isLogged) this.#log.add(refused);
+    this.#book.counted(user);
   }
 
-  /** Writes what is there before the limiter, or the store, closes. Never throws. */
-  async close(what: "limiter" | "store", user: BookUser): Promise<void> {
-    this.#unschedule();
-    // One that is under way has not sent what was counted since.
-    while (this.#writing !== undefined) await this.#writing;
-    await this.#write(user, "all");
-    // What could not be written may be written later, unless there is no later.
-    if (what === "store") this.#unschedule();
+  close(what: "limiter" | "store", user: BookUser): Promise<void> {
+    return this.#book.close(what, user);
   }
 
-  /** Reads a page, while no write is under way, with what was not written by then. */
-  async reading<Reply>(query: RefusalQuery, read: (own: readonly RefusalCount[]) => Promise<Reply>): Promise<Reply> {
-    while (this.#writing !== undefined) await this.#writing;
-    const reply = read(this.#unwritten(query));
-    this.#reads.add(reply);
-    try {
-      return await reply;
-    } finally {
-      this.#reads.delete(reply);
-    }
+  /** Reads a page while no write is under way. `own` are the unwritten refusals. */
+  reading<Reply>(query: RefusalQuery, read: (own: readonly RefusalCount[]) => Promise<Reply>): Promise<Reply> {
+    return this.#book.reading(() => read(this.#unwritten(query)));
+  }
+
+  /** Single refusals that may not be in the store yet. */
+  unwrittenLog(query: LogQuery): readonly PlacedRefusal[] {
+    return this.#log.unwritten(query);
   }
 
   #unwritten(query: RefusalQuery): readonly RefusalCount[] {
     const { window, fromMs, toMs } = query;
-    return this.#lines.all().flatMap(({ hourMs, entityId, resource, counts }): RefusalCount[] => {
+    return this.#lines.all().flatMap(({ hourMs, entityId, resource, sums }): RefusalCount[] => {
       const startMs = windowStartMs(window, hourMs);
       if (startMs < fromMs || startMs >= toMs) return [];
-      return [...counts.values()].flatMap(({ limit, level, total, count, sent }): RefusalCount[] => {
-        const key = { entityId, resource, limit, level, total };
-        // What was sent may be there: counted once too few for a while rather than twice.
+      return [...sums.values()].flatMap(({ about, count, sent }): RefusalCount[] => {
+        const key = { entityId, resource, ...about };
+        // A row that was sent may be stored: for a while its refusals are missing rather than counted twice.
         if (count === sent || !isAskedFor(key, query)) return [];
         return [{ ...key, window, windowStartMs: startMs, count: count - sent }];
       });
     });
   }
+}
 
-  #unschedule(): void {
-    this.#due?.abort();
-    this.#due = undefined;
-  }
-
-  #schedule(user: BookUser): void {
-    if (this.#due !== undefined) return;
-    const due = new AbortController();
-    this.#due = due;
-    const { clock } = user;
-    const sleep = clock.sleepInBackground?.bind(clock) ?? clock.sleep.bind(clock);
-    void sleep(this.#store.writeEveryMs, due.signal).then(
-      () => {
-        if (this.#due === due) this.#due = undefined;
-        return this.#write(user, "some");
-      },
-      // It was written at the end.
-      () => {},
-    );
-  }
-
-  /** `all`: there is no next time. */
-  #write(user: BookUser, what: "some" | "all"): Promise<void> {
-    this.#writing ??= this.#written(user, what).finally(() => {
-      this.#writing = undefined;
-    });
-    return this.#writing;
-  }
-
-  async #written(user: BookUser, what: "some" | "all"): Promise<void> {
-    await Promise.allSettled([...this.#reads]);
-    const nowMs = user.clock.now();
-    const lines = this.#lines.toWrite(ROWS_PER_WRITE, what);
-    if (lines.length === 0) return;
-    this.#version++;
-    const rows = lines.map((line) => this.#rowOf(line));
-    try {
-      const replies = await this.#store.write(rows, nowMs);
-      for (const [i, line] of lines.entries()) this.#lines.replied(line, replies[i] ?? "unknown");
-      this.#lines.forgetBefore(hourOf(nowMs));
-      const unsure = rows.find((_, i) => replies[i] === "unknown");
-      if (unsure !== undefined) user.notStored(unsure, undefined);
-    } catch (error) {
-      this.#failed(error, rows[0] as RefusalRow, user);
-    }
-    if (!this.#lines.isWritten()) this.#schedule(user);
-  }
-
-  #failed(error: unknown, about: RefusalRow, user: BookUser): void {
-    // What is wrong for good would be so the next time: the namespace was deleted, the store closed, a right is missing.
-    if (!(error instanceof RateLimiterUnavailable)) this.#lines.clear();
-    if (error instanceof LimiterError && error.code === "closed") return;
-    user.notStored(about, error);
-  }
-
-  #rowOf(line: RefusalLine): RefusalRow {
-    const { id, hourMs, entityId, resource } = line;
-    const mustExist = wasStored(line);
-    const counts = [...line.counts.values()].map(({ limit, level, total, count }) => ({ limit, level, total, count }));
-    this.#lines.sent(line);
-    return { id, hourMs, entityId, resource, version: this.#version, mustExist, counts };
-  }
+function textOf({ limit, level, total }: RefusedBy): string {
+  return `${limit}\n${level}\n${total}`;
 }

@@ -7,20 +7,30 @@ import {
   refusalCursor,
   refusalsNotKept,
 } from "../../domain/charge/refusal-count.ts";
+import {
+  type LoggedRefusal,
+  type LogQuery,
+  refusalLogNotKept,
+  shortRequestId,
+} from "../../domain/charge/refusal-log.ts";
+import type { Status } from "../../domain/charge/status.ts";
 import type { UsageWindow } from "../../domain/charge/usage.ts";
 import { TOTAL_RESOURCE } from "../../domain/config/totals.ts";
 import { ValidationError } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
 import { KnownNames } from "../../domain/names/known-names.ts";
 import { checkEntityId, checkLimitName, checkResource, shown } from "../../domain/names/names.ts";
 import type { Page, PageRequest } from "../../domain/names/paging.ts";
-import type { RefusalQuery } from "../../ports/refusal-store.ts";
+import type { RefusalQuery } from "../../ports/usage-store.ts";
 import type { GuardedDeps } from "../acquire/guarded-deps.ts";
+import type { AcquireRequest } from "../acquire/request.ts";
+import { type BookUser, bookUser } from "../book/book.ts";
 import { type EventPublisher, reasonOf } from "../limiter/event-publisher.ts";
-import { type Listing, listing } from "../limiter/listing.ts";
+import { type Listing, listing, usageQuery } from "../limiter/listing.ts";
 import type { Settings } from "../limiter/settings.ts";
-import { usageQuery } from "../limiter/usage-query.ts";
+import { logPage, logQuery, type RefusalLogRequest, readLog } from "./logged-refusals.ts";
 import type { Refusal } from "./refusal.ts";
-import type { BookUser, RefusalBook } from "./refusal-book.ts";
+import type { RefusalBook } from "./refusal-book.ts";
 
 /** Which refusals to answer. */
 export interface RefusalRequest {
@@ -65,37 +75,32 @@ const FIELDS = { entity: "entityId", resource: "resource", limit: "limit" } as c
 /** Rows read at a time when they are added up. */
 const TOTALS_PAGE = 5_000;
 
-/** Counts what one limiter refuses, and answers how many were refused by all processes on its store. */
+/** Counts the refusals of one limiter, and lists those of all processes on its store. */
 export class RefusalCounts {
   readonly #deps: GuardedDeps;
   readonly #settings: Settings;
   readonly #user: BookUser;
   readonly #isCounted: boolean;
-  /** Where this limiter has counted. */
+  /** The book of this limiter, once it has counted. */
   #used: RefusalBook | undefined;
 
   constructor(deps: GuardedDeps, settings: Settings, publisher: EventPublisher) {
     this.#deps = deps;
     this.#settings = settings;
-    this.#user = {
-      clock: deps.clock,
-      notStored: (about, cause) => {
-        const why = cause === undefined ? "the store did not answer" : reasonOf(cause);
-        publisher.degraded(about, "refusals_not_stored", `counts of refusals may not be stored: ${why}`, cause);
-      },
-    };
+    this.#user = bookUser(deps.clock, (about, cause) => {
+      const why = cause === undefined ? "the store did not answer" : reasonOf(cause);
+      publisher.degraded(about, "refusals_not_stored", `counts of refusals may not be stored: ${why}`, cause);
+    });
     this.#isCounted = settings.countRefusals && deps.scope.refusals.isKept;
   }
 
-  /** Counts a request that ended refused. Nobody waits for it, and nothing fails by it. */
-  counted(request: { readonly entityId: string; readonly resource: string }, { primary }: Refusal): void {
+  /** Counts a refused request in the background, and keeps it by itself. `waitedMs` undefined: it did not wait. */
+  counted(request: RefusedRequest, refusal: Refusal, waitedMs: number | undefined): void {
     if (!this.#isCounted) return;
-    const { entityId, resource } = request;
-    const total = primary.resource === TOTAL_RESOURCE;
-    const key = { entityId, resource, limit: primary.limit, level: primary.entityId, total };
+    const refused = loggedOf(request, refusal.primary, waitedMs, this.#deps.clock.now());
     const count = (book: RefusalBook) => {
       this.#used = book;
-      book.count(key, this.#user);
+      book.count(refused, this.#settings.refusalLog, this.#user);
     };
     const book = this.#book();
     if (book instanceof Promise) void book.then(count, () => {});
@@ -103,13 +108,16 @@ export class RefusalCounts {
   }
 
   list(request: RefusalRequest): Listing<RefusalCount> {
-    const query = refusalQuery(request, this.#deps.clock.now());
+    const query = refusalQuery(request, this.#deps);
     const { cursor } = request;
     const limit = typeof request.limit === "number" ? request.limit : request.pageSize;
-    return listing((page) => this.#page(query, page), {
-      ...(limit === undefined ? {} : { limit }),
-      ...(cursor === undefined ? {} : { cursor }),
-    });
+    return listing((page) => this.#page(query, page), given({ limit, cursor }));
+  }
+
+  /** Single refusals, newest first. */
+  log(request: RefusalLogRequest): Listing<LoggedRefusal> {
+    const query = logQuery(request, this.#deps.clock.now());
+    return listing((page) => this.#logPage(query, page), logPage(request));
   }
 
   async totals(request: RefusalTotalsRequest): Promise<RefusalTotal[]> {
@@ -129,7 +137,7 @@ export class RefusalCounts {
     return most.map(([name, count]) => ({ [field]: name, count }));
   }
 
-  /** Writes what is not written yet, before the limiter closes; before the store does, that of all its limiters. */
+  /** Writes unwritten counts before the limiter closes; before the store closes, those of all its limiters. */
   async close(what: "limiter" | "store"): Promise<void> {
     const own = this.#used === undefined ? [] : [this.#used];
     const books = what === "store" ? this.#deps.refusalBooks.all() : own;
@@ -142,6 +150,16 @@ export class RefusalCounts {
     return book.reading(query, async (own) => withOwn(await this.#deps.scope.refusals.query(query, page), own, page));
   }
 
+  async #logPage(query: LogQuery, page: PageRequest): Promise<Page<LoggedRefusal>> {
+    const { countRefusals, refusalLog } = this.#settings;
+    if (!countRefusals) throw refusalsNotKept("countRefusals");
+    if (!refusalLog) throw refusalLogNotKept();
+    // What is written meanwhile is in both, and shown once.
+    const unwritten = (await this.#book()).unwrittenLog(query);
+    const { scope, clock } = this.#deps;
+    return readLog(scope.refusalLog, query, page, { unwritten, nowMs: clock.now() });
+  }
+
   #book(): RefusalBook | Promise<RefusalBook> {
     const { refusalBooks, random, clock } = this.#deps;
     const id = this.#settings.namespaceId();
@@ -151,7 +169,28 @@ export class RefusalCounts {
   }
 }
 
-/** A page of the store with what this process has not written yet, as far as it belongs on that page. */
+/** A request that was refused. */
+type RefusedRequest = Pick<AcquireRequest, "entityId" | "resource" | "requestId">;
+
+function loggedOf(
+  { entityId, resource, requestId }: RefusedRequest,
+  primary: Status,
+  waitedMs: number | undefined,
+  atMs: number,
+): LoggedRefusal {
+  const { limit, counts, entityId: level, requested, available, capacity, retryAfterMs } = primary;
+  const logged: LoggedRefusal = {
+    ...{ atMs, entityId, resource, limit, counts, level, total: primary.resource === TOTAL_RESOURCE },
+    ...{ requested, available, capacity },
+    retryAfterMs: Number.isFinite(retryAfterMs) ? retryAfterMs : null,
+  };
+  const named = requestId === undefined ? undefined : shortRequestId(String(requestId));
+  return waitedMs === undefined && named === undefined
+    ? logged
+    : { ...logged, ...given({ waitedMs, requestId: named }) };
+}
+
+/** Adds the unwritten counts of this process that belong on the page. */
 function withOwn(stored: Page<RefusalCount>, own: readonly RefusalCount[], page: PageRequest): Page<RefusalCount> {
   const after = positionOfCursor(page.cursor);
   const last = positionOfCursor(stored.cursor);
@@ -172,7 +211,7 @@ function withOwn(stored: Page<RefusalCount>, own: readonly RefusalCount[], page:
   return { items, cursor: refusalCursor(items.at(-1) as RefusalCount) };
 }
 
-function refusalQuery(request: RefusalRequest, nowMs: number): RefusalQuery {
+function refusalQuery(request: RefusalRequest, deps: GuardedDeps): RefusalQuery {
   const { entityId, resource, limit, window, fromMs, toMs, pageSize } = REQUEST.check(request, "The query of refusals");
   if (typeof limit === "number" && pageSize !== undefined) {
     throw new ValidationError(
@@ -180,9 +219,9 @@ function refusalQuery(request: RefusalRequest, nowMs: number): RefusalQuery {
       `limit is ${limit} and pageSize ${shown(pageSize)}; with a pageSize, limit is the name of a limit.`,
     );
   }
-  const span = { ...(fromMs === undefined ? {} : { fromMs }), ...(toMs === undefined ? {} : { toMs }) };
   return {
-    ...usageQuery({ window, ...span }, nowMs),
+    ...usageQuery({ window, ...given({ fromMs, toMs }) }, deps),
+    window,
     ...(entityId === undefined ? {} : { entityId: nameOrOther(entityId, checkEntityId) }),
     ...(resource === undefined ? {} : { resource: nameOrOther(resource, checkResource) }),
     ...(limit === undefined || typeof limit === "number" ? {} : { limit: nameOrOther(limit, checkLimitName) }),

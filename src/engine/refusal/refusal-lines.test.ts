@@ -1,18 +1,22 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "../../../test/properties.ts";
 import { OTHER } from "../../domain/charge/refusal-count.ts";
-import { type RefusalLine, RefusalLines, wasStored } from "./refusal-lines.ts";
+import { type Line, Lines } from "../book/lines.ts";
+import { REFUSAL_LINES, type RefusedBy } from "./refusal-book.ts";
 
 const HOUR_MS = 3_600_000;
 
-function lines(): RefusalLines {
+type RefusalLine = Line<RefusedBy>;
+
+function lines(): Lines<RefusedBy> {
   let ids = 0;
-  return new RefusalLines(() => `row-${++ids}`);
+  return new Lines(() => `row-${++ids}`, REFUSAL_LINES);
 }
 
-function key(entityId: string) {
-  return { entityId, resource: "api", limit: "rpm", level: entityId, total: false };
+function count(kept: Lines<RefusedBy>, entityId: string, hourMs: number): void {
+  const about = { limit: "rpm", level: entityId, total: false };
+  kept.add({ hourMs, entityId, resource: "api" }, "rpm", about, 1);
 }
 
 /** What a store has of rows that are written whole; a row may be removed with its entity. */
@@ -20,8 +24,8 @@ class Rows {
   readonly #counts = new Map<string, number>();
   removed = 0;
 
-  write({ id, counts }: RefusalLine): void {
-    for (const { limit, level, count } of counts.values()) this.#counts.set(`${id} ${limit} ${level}`, count);
+  write({ id, sums }: RefusalLine): void {
+    for (const { about, count } of sums.values()) this.#counts.set(`${id} ${about.limit} ${about.level}`, count);
   }
 
   has({ id }: RefusalLine): boolean {
@@ -44,23 +48,23 @@ class Rows {
 test("a hundred thousand different ids take no more memory than a thousand lines", () => {
   const kept = lines();
   for (let i = 0; i < 100_000; i++) {
-    kept.count(key(`id-${i}`), 0);
-    if (i % 100 === 0) kept.count(key("noisy"), 0);
+    count(kept, `id-${i}`, 0);
+    if (i % 100 === 0) count(kept, "noisy", 0);
     if (i % 499 === 0) assert.ok(kept.all().length <= 1_001);
   }
   const batch = kept.toWrite(100, "some");
   assert.equal(batch.length, 101);
   assert.equal(batch[0]?.entityId, "noisy");
   assert.equal(batch.at(-1)?.entityId, OTHER);
-  const sum = batch.reduce((all, { counts }) => all + [...counts.values()].reduce((n, { count }) => n + count, 0), 0);
+  const sum = batch.reduce((all, { sums }) => all + [...sums.values()].reduce((n, { count }) => n + count, 0), 0);
   assert.equal(sum, 101_000);
 });
 
 test("lines whose write was not answered are sent again before any others, and stay few", () => {
   const kept = lines();
   for (let write = 0; write < 50; write++) {
-    for (let i = 0; i < 500; i++) kept.count(key(`id-${write}-${i}`), 0);
-    for (const line of kept.toWrite(100, "some")) kept.sent(line);
+    for (let i = 0; i < 500; i++) count(kept, `id-${write}-${i}`, 0);
+    for (const line of kept.toWrite(100, "some")) kept.sent(line, 1);
   }
   const unsure = kept.all().filter(({ standing }) => standing === "unsure");
   assert.equal(unsure.length, 101, "a hundred, and the rest");
@@ -99,8 +103,8 @@ test("whatever answers are lost, every refusal is in the store once, or not writ
       let counted = 0;
       const write = (most: number, what: "some" | "all", replyOf: (i: number) => string) => {
         for (const [i, line] of kept.toWrite(most, what).entries()) {
-          const mustExist = wasStored(line);
-          kept.sent(line);
+          const mustExist = line.wasStored;
+          kept.sent(line, 1);
           const reply = replyOf(i);
           if (reply === "lostBefore") kept.replied(line, "unknown");
           else if (mustExist && !rows.has(line)) kept.replied(line, reply === "stored" ? "gone" : "unknown");
@@ -112,10 +116,10 @@ test("whatever answers are lost, every refusal is in the store once, or not writ
       };
       for (const step of steps) {
         if (step.do === "count") {
-          kept.count(key(`e${step.entity}`), step.hour * HOUR_MS);
+          count(kept, `e${step.entity}`, step.hour * HOUR_MS);
           counted++;
         } else if (step.do === "flood") {
-          for (let i = 0; i < 700; i++) kept.count(key(`f${step.from}-${i}`), 0);
+          for (let i = 0; i < 700; i++) count(kept, `f${step.from}-${i}`, 0);
           counted += 700;
         } else if (step.do === "delete") {
           // Only what is certainly there: what is on its way may arrive after the deletion, as any other late write.

@@ -5,14 +5,16 @@ import { resetsAtMs } from "../../domain/bucket/bucket-operations.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../../domain/bucket/bucket-state.ts";
 import { walkOf } from "../../domain/bucket/earliest.ts";
 import { withoutLast } from "../../domain/bucket/holds.ts";
-import { boughtUntil, hasRoom, isNever, SearchSteps, type Walk } from "../../domain/bucket/search.ts";
-import type { Amount } from "../../domain/charge/amounts.ts";
-import { counting } from "../../domain/charge/measures.ts";
+import { boughtUntil, hasRoom, isNever, Search, type Walk } from "../../domain/bucket/search.ts";
+import { type Amount, counting } from "../../domain/charge/amounts.ts";
 import type { Status } from "../../domain/charge/status.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
-import { floorMilli, neededMilli } from "../../domain/limits/floor.ts";
 import { kindOf } from "../../domain/limits/kinds/table.ts";
 import { capacityMaxMilli, isHard, type Limit } from "../../domain/limits/limit.ts";
+import { floorMilli, neededMilli } from "../../domain/limits/limit-numbers.ts";
+import type { LimitsEnd } from "../../domain/limits/limit-set.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
+import { given } from "../../domain/names/given.ts";
+import type { Claim } from "../../ports/bucket-store.ts";
 
 /** A refusal as a value. */
 export interface Refusal {
@@ -27,7 +29,7 @@ export interface Refusal {
   readonly primary: Status;
   /** Milliseconds until the request would fit; `Infinity`: never. */
   readonly retryAfterMs: number;
-  /** Ids of the entity that asked, then of the parents that have limits there. */
+  /** Ids of the entity that asked, then of the parents that have limits there. Other entities of `also` are not among them. */
   readonly levels: readonly string[];
 }
 
@@ -37,74 +39,77 @@ export interface ObservedBucket {
   readonly state: BucketState;
   /** The limits that the request was planned with; the state may go by others. */
   readonly limits: readonly Limit[];
+  /** The ends of overrides that lay ahead when the limits were read; absent: there were none. */
+  readonly ends?: readonly LimitsEnd[];
   readonly take: readonly Amount[];
-  /** So many percent of each limit must be left. */
   readonly leavePercent: number;
-  /** Already taken in `state`; a status speaks of what there was before. */
+  /** The amounts are already taken in `state`; a status shows the bucket before that. */
   readonly taken: boolean;
-  /** Of what is taken already: the shadow limits of which nothing was. */
+  /** The shadow limits of which a take took nothing. */
   readonly shadowed?: readonly string[];
-  /** Nothing is debited, so nothing can be short. */
   readonly bypass: boolean;
   readonly seen: SeenAt;
 }
 
-/** When a bucket was looked at: for this request; at an earlier time; or never, and then its state says nothing. */
+/** When a bucket was read: for this request, at an earlier time, or never (its state means nothing then). */
 type SeenAt = "now" | { readonly atMs: number } | "never";
 
-/** Buckets that were read, and the reading of the clock that they are shown by. */
 export interface Observation {
   readonly observed: readonly ObservedBucket[];
   readonly nowMs: number;
 }
 
-/** The times of a refusal: when the buckets were asked, and when the caller hears of it, from where waits count. */
+/** The times of a refusal: when the buckets were asked, and when the caller is answered; waits count from there. */
 export interface RefusalTimes {
   readonly askedMs: number;
   readonly toldMs: number;
 }
 
-// Not on the refusal itself: it is part of the public interface.
-const OBSERVED = new WeakMap<Refusal, { readonly by: readonly ObservedBucket[]; readonly toldMs: number }>();
-
-/** The buckets that a refusal was decided by. */
-export function observedIn(refusal: Refusal): readonly ObservedBucket[] {
-  return OBSERVED.get(refusal)?.by ?? [];
+/** A bucket as a claim found it. */
+export function observedBy(
+  { bucket, set, origin: { ends }, limits = set.limits, take, bypass, leavePercent = 0 }: Claim,
+  found: Pick<ObservedBucket, "state" | "taken" | "shadowed" | "seen">,
+): ObservedBucket {
+  return { bucket, limits, ...given({ ends }), take, leavePercent, bypass, ...found };
 }
 
-/** When the caller heard of a refusal, by the limiter's clock; 0 for one that was not made here. */
-export function toldAtMs(refusal: Refusal): number {
-  return OBSERVED.get(refusal)?.toldMs ?? 0;
+/** The basis of a refusal. Kept beside it: the members of a refusal are the public interface. */
+interface Basis {
+  readonly by: readonly ObservedBucket[];
+  readonly toldMs: number;
+  readonly isRemembered: boolean;
 }
 
-const REMEMBERED = new WeakSet<Refusal>();
+const BASES = new WeakMap<Refusal, Basis>();
 
-/** Marks a refusal that was answered from memory, without asking the store. */
+const NO_BASIS: Basis = { by: [], toldMs: 0, isRemembered: false };
+
+/** The buckets that a refusal was decided by, and when the caller was answered; empty for a refusal that was not made here. */
+export function basisOf(refusal: Refusal): Basis {
+  return BASES.get(refusal) ?? NO_BASIS;
+}
+
+/** Marks a refusal that came from the deny memory. */
 export function remembered(refusal: Refusal): Refusal {
-  REMEMBERED.add(refusal);
+  BASES.set(refusal, { ...basisOf(refusal), isRemembered: true });
   return refusal;
 }
 
-export function isRemembered(refusal: Refusal): boolean {
-  return REMEMBERED.has(refusal);
-}
-
-/** What is not known from the store for this request is not gone by for longer. */
+/** A wait that the store did not confirm for this request is at most this long. */
 export const UNSURE_MS = 1_000;
 
-/** A refusal by what stands in for the store: nobody knows when the store is back, so its waits are when to ask again. */
+/** Bounds the waits of a refusal by an outage share: the store may be back any time, so ask again soon. */
 export function unsure(refusal: Refusal): Refusal {
   const soon = <Wait extends { readonly retryAfterMs: number }>(one: Wait): Wait =>
     one.retryAfterMs <= UNSURE_MS ? one : { ...one, retryAfterMs: UNSURE_MS };
   const told: Refusal = { ...soon(refusal), statuses: refusal.statuses.map(soon), primary: soon(refusal.primary) };
-  OBSERVED.set(told, { by: observedIn(refusal), toldMs: toldAtMs(refusal) });
+  BASES.set(told, basisOf(refusal));
   return told;
 }
 
 /**
- * The status of every limit asked for, and when all of them will fit together. The primary status is that of the limit which
- * has to be waited for, and its wait is that of the whole refusal. `chain`: every level with limits, the entity that asks
- * first, which may itself be asked for nothing.
+ * The status of every limit asked for, and when all of them fit together. The primary status is that of the limit with the longest
+ * wait, which is the wait of the whole refusal. `chain` has every level, the caller first, also levels without amounts.
  */
 export function refusalOf(
   observed: readonly ObservedBucket[],
@@ -121,17 +126,17 @@ export function refusalOf(
   statuses[waitedFor] = primary;
   const levels = [...new Set(chain.map(({ bucket }) => bucket.entityId))];
   const refusal: Refusal = { ok: false, statuses, primary, retryAfterMs, levels };
-  OBSERVED.set(refusal, { by: observed, toldMs: times.toldMs });
+  BASES.set(refusal, { by: observed, toldMs: times.toldMs, isRemembered: false });
   return refusal;
 }
 
-/** The first instant at which everything asked for fits together; `Infinity` if that is never. */
+/** The first instant at which all amounts fit together; `Infinity` if never. */
 export function fitsAtMs(observed: readonly ObservedBucket[], nowMs: number, calendar: Calendar): number {
-  // As a refusal searches, so that both say the same.
+  // The search of a refusal, so that both agree.
   return examined(observed, { askedMs: nowMs, toldMs: nowMs }, calendar).fitMs;
 }
 
-/** What a search has found out. `last`: the status that has to be waited for longest; -1: none. */
+/** The result of a search. `last` is the index of the status with the longest wait; -1: none. */
 interface Examined {
   readonly statuses: Status[];
   readonly fitMs: number;
@@ -139,14 +144,33 @@ interface Examined {
 }
 
 function examined(observed: readonly ObservedBucket[], times: RefusalTimes, calendar: Calendar): Examined {
-  // One for all limits and levels, their own waits included.
-  const steps = new SearchSteps(times.askedMs);
-  const asked = observed.flatMap((bucket) => askedOf(bucket, calendar, steps));
+  // All limits and levels share its steps.
+  const search = new Search(times.askedMs, calendar);
+  const asked = observed.flatMap((bucket) => askedOf(bucket, search));
   const statuses = asked.map((one) => statusOf(one, times, calendar));
-  return { statuses, ...firstFit(asked, times.askedMs, calendar) };
+  const found = firstFit(asked, times.askedMs, calendar);
+  const endMs = firstEndOf(observed, times.askedMs);
+  if (endMs === undefined || found.fitMs <= endMs || observed.some(isNeverGranted)) return { statuses, ...found };
+  // What applies then is decided then.
+  const mostMs = Math.max(1, endMs - times.toldMs);
+  const soon = (status: Status) => (status.retryAfterMs <= mostMs ? status : { ...status, retryAfterMs: mostMs });
+  return { statuses: statuses.map(soon), fitMs: endMs, last: found.last };
 }
 
-/** Nothing was decided and nothing was seen: all there is to say is what was asked for. */
+/** The first end that lies ahead of any of the buckets; undefined: none does. */
+function firstEndOf(observed: readonly ObservedBucket[], nowMs: number): number | undefined {
+  const ends = observed.flatMap(({ ends = [] }) => ends.flatMap(({ atMs }) => (atMs > nowMs ? [atMs] : [])));
+  return ends.length === 0 ? undefined : Math.min(...ends);
+}
+
+function isNeverGranted(observed: ObservedBucket): boolean {
+  return observed.take.some(({ limit, milli }) => {
+    const held = findLimit(observed.state, limit);
+    return held !== undefined && isCertainlyNever(observed, held, milli);
+  });
+}
+
+/** No bucket was read: the statuses show only the amounts. */
 function blind(observed: readonly ObservedBucket[]): Examined {
   const statuses = observed.flatMap(({ bucket, state, take, leavePercent }) =>
     take.flatMap(({ limit: name, milli }): Status[] => {
@@ -173,37 +197,41 @@ interface Asked {
   readonly leavePercent: number;
   readonly bypass: boolean;
   readonly seen: SeenAt;
-  /** Where the limit stands in the search. */
+  /** The position of the search. */
   readonly walk: Walk;
 }
 
-function askedOf(observed: ObservedBucket, calendar: Calendar, steps: SearchSteps): Asked[] {
+function askedOf(observed: ObservedBucket, search: Search): Asked[] {
   const { bucket, state, take, leavePercent, taken, shadowed, bypass, seen } = observed;
   return take.flatMap(({ limit: name, milli }): Asked[] => {
     const before = taken && !bypass && shadowed?.includes(name) !== true ? withMore(state, name, milli) : state;
     const limit = findLimit(before, name);
     if (limit === undefined) return [];
-    const walk = walkOf({ state: before, limit, milli, leavePercent }, calendar, steps);
+    const walk = walkOf({ state: before, limit, milli, leavePercent }, search);
     return [{ bucket, state: before, limit, milli, leavePercent, bypass, seen, walk }];
   });
 }
 
 /**
- * Whether a limit can never grant an amount, by the bucket and by the limits of the request. Where the two disagree, the bucket
- * goes by newer ones: configuration was changed meanwhile, or another request brought its own. Then it is a refusal.
+ * True if a limit can never grant an amount, by the bucket, by the limits of the request, and by those that the end of an override leaves. If
+ * the first two disagree, the bucket has newer limits (changed configuration, or those of another request), and it is an ordinary refusal.
  */
 export function isCertainlyNever(
-  { limits, bypass, taken, leavePercent }: Pick<ObservedBucket, "limits" | "bypass" | "taken" | "leavePercent">,
+  one: Pick<ObservedBucket, "limits" | "ends" | "bypass" | "taken" | "leavePercent">,
   held: LimitState,
   milli: number,
 ): boolean {
+  const { limits, ends = [], bypass, taken, leavePercent } = one;
   const demanded = { milli, leavePercent };
   if (bypass || taken || !isNever(held, demanded)) return false;
-  const own = limits.find(({ name }) => name === held.name);
-  return own !== undefined && isHard(own) && !hasRoom(capacityMaxMilli(own) + (held.quota?.topUpMilli ?? 0), demanded);
+  return [limits, ...ends.map((end) => end.limits)].every((some) => {
+    const own = some.find(({ name }) => name === held.name);
+    const boughtMilli = held.quota?.topUpMilli ?? 0;
+    return own !== undefined && isHard(own) && !hasRoom(capacityMaxMilli(own) + boughtMilli, demanded);
+  });
 }
 
-/** The bucket as it was before an amount was taken; of shards, each has back what it has room for. */
+/** The bucket before an amount was taken; each shard gets back what it has room for. */
 function withMore(state: BucketState, name: string, milli: number): BucketState {
   const add = (some: number) => (held: LimitState) =>
     held.name === name
@@ -242,28 +270,27 @@ function statusOf(
     kind: kindOf(limit.limit),
     soft: limit.limit.soft === true,
     shadow: limit.limit.shadow === true,
-    ...(resetMs === undefined ? {} : { resetsAtMs: resetMs }),
+    ...given({ resetsAtMs: resetMs }),
     retryAfterMs: exceeded ? Math.max(1, walk.next(askedMs).atMs - toldMs) : 0,
     ...(typeof seen === "object" ? { asOfMs: seen.atMs } : {}),
   };
 }
 
-/** What the request must leave, for people to read: rounded up, so that what is shown refuses as the exact floor does. */
+/** The floor in tokens, rounded up, so that the shown number refuses as the exact one does. */
 function floorOf({ limit, terms }: LimitState, leavePercent: number): Pick<Status, "floor"> {
   if (leavePercent === 0 || limit.soft) return {};
   return { floor: divCeil(floorMilli(terms.capacityMilli, leavePercent), 1000) };
 }
 
-/** A quarter of a million years ahead. The largest limits take longer to fill, but dates, and with them crons, end there. */
+/** A quarter of a million years. The largest limits take longer to fill, but dates, and so crons, end there. */
 const CALENDAR_END_MS = 8_000_000_000_000_000;
 
-// Time can take away again what one limit needs while another is waited for. So the search goes round all limits until none
-// of them moves it; the last one that did is the limit to be waited for. Each move is at least a millisecond, and where limits
-// never meet the steps that they share end it.
+// One limit may become short again while another is waited for. So the search goes round all limits until none of them moves it; the
+// last one that did is the primary. Each move is at least a millisecond, and if limits never meet, their shared steps end the search.
 function firstFit(asked: readonly Asked[], nowMs: number, calendar: Calendar): Pick<Examined, "fitMs" | "last"> {
   const never = asked.findIndex(({ limit, bypass, ...demanded }) => !bypass && isNever(limit, demanded));
   if (never >= 0) return { fitMs: Number.POSITIVE_INFINITY, last: never };
-  // Its window never opens, however long others have to be waited for.
+  // A window that never opens.
   const endless = asked.findIndex(({ walk, bypass }) => !bypass && walk.next(nowMs).atMs === Number.POSITIVE_INFINITY);
   if (endless >= 0) return { fitMs: Number.POSITIVE_INFINITY, last: endless };
   let fitMs = nowMs;
@@ -273,19 +300,19 @@ function firstFit(asked: readonly Asked[], nowMs: number, calendar: Calendar): P
     for (const [i, { walk, bypass }] of asked.entries()) {
       if (bypass) continue;
       const { atMs, found } = walk.next(fitMs);
-      // What was bought has ended by then. Were another limit given back to, it might all have fitted before that end; then it is certain.
+      // The top-up has ended by then. A give-back to another limit might have let all fit before that end, so wait until the end at most.
       if (atMs === Number.POSITIVE_INFINITY && fitMs > nowMs) {
         return { fitMs: Math.min(fitMs, boughtEndMs(asked, nowMs, calendar)), last };
       }
       if (atMs > fitMs) [fitMs, last, moved] = [atMs, i, true];
-      // Not within the steps of the search, or beyond the calendar.
+      // The search ran out of steps, or left the calendar.
       if (!found || atMs > CALENDAR_END_MS) return { fitMs, last };
     }
   }
   return { fitMs, last };
 }
 
-/** The first end of what was bought, of the limits that grant what is asked for by it alone. */
+/** The first end of a top-up without which a limit could not grant its amount. */
 function boughtEndMs(asked: readonly Asked[], nowMs: number, calendar: Calendar): number {
   const ends = asked.map(({ state, limit, bypass, ...demanded }) =>
     bypass || !isHard(limit.limit) ? undefined : boughtUntil(limit, demanded, Math.max(nowMs, state.epochMs), calendar),

@@ -1,16 +1,15 @@
-import { wholeTokens } from "../../bucket/level.ts";
-import { elapsedUntil } from "../../bucket/retry-after.ts";
+import { elapsedUntil, wholeTokens } from "../../bucket/level.ts";
 import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import { availableMilli, type BucketState, findLimit, type LimitState } from "../../domain/bucket/bucket-state.ts";
-import type { LimitStanding } from "../../domain/charge/limit-standing.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
+import type { LimitStanding } from "../../domain/charge/rate-limit-headers.ts";
 import { NO_MARKS } from "../../domain/limits/kinds/kind.ts";
 import { rulesOf } from "../../domain/limits/kinds/table.ts";
 import type { Limit } from "../../domain/limits/limit.ts";
 import type { LimitSet } from "../../domain/limits/limit-set.ts";
-import { type BucketPosition, type LeasePart, positionsOf } from "../lease/lease-part.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
+import { answersOf, type BucketPosition, type LeasePart, positionsOf } from "../lease/lease-part.ts";
 
-/** A level, and those of its limits that are shown; absent: all of the set, or of the bucket. */
+/** A level, and its limits to show; absent: all of the set, or of the bucket. */
 interface StandingLevel {
   readonly bucket: BucketKey;
   readonly set: LimitSet | undefined;
@@ -18,7 +17,7 @@ interface StandingLevel {
   readonly level: number;
 }
 
-/** `calendar`: undefined where it does not matter when a limit is full. */
+/** Without `calendar`, `fullInMs` is not computed. */
 interface StandingTime {
   readonly nowMs: number;
   readonly calendar: Calendar | undefined;
@@ -79,7 +78,7 @@ function fullIn(
   if (at.missingMilli <= 0) return null;
   const { limit, terms, quota = NO_MARKS } = held;
   const rules = rulesOf(limit);
-  // From the epoch on: what is there now is rounded, and a wait by it could be a millisecond too long.
+  // Computed from the epoch: the current level is rounded, and a wait by it could be a millisecond too long.
   if (rules.refillsSteadily) {
     const elapsedMs = at.nowMs - at.epochMs;
     return finite(elapsedUntil(held, terms, elapsedMs, terms.capacityMilli) - elapsedMs);
@@ -87,20 +86,24 @@ function fullIn(
   return finite(Math.max(0, rules.endMs(limit, quota, at.nowMs, at.calendar) - at.nowMs));
 }
 
-// JSON has no Infinity: what never comes, or only after a time that is no exact number, is not said.
+// JSON has no Infinity: a wait without end, or beyond exact integers, is null.
 function finite(ms: number): number | null {
   return Number.isSafeInteger(ms) ? ms : null;
 }
 
-/** What was taken on a resource, as far as its standing goes. */
 interface StandingPart extends Pick<LeasePart, "taken" | "takenAtMs"> {
   readonly demands: readonly Pick<LeasePart["demands"][number], "bucket" | "set" | "limits" | "take">[];
 }
 
-/** How every limit stands that a lease was taken from; a total that several of its resources share stands once. */
+/** A standing of a part of another entity than the one that asked. */
+export function ofOther(standing: LimitStanding): LimitStanding {
+  return { ...standing, ofOther: true };
+}
+
+/** The standing of every limit of a lease; a bucket that its parts share is listed once. */
 export function standingsOfParts(parts: readonly StandingPart[], calendar: Calendar): readonly LimitStanding[] {
   const [only] = parts;
-  // Nearly every lease is of one bucket: what follows is for all of them, and costs as much as the take.
+  // Nearly every lease has one bucket. The general path below costs as much as the take.
   if (parts.length === 1 && only !== undefined) {
     const { demands, taken, takenAtMs } = only;
     const [demand] = demands;
@@ -111,15 +114,19 @@ export function standingsOfParts(parts: readonly StandingPart[], calendar: Calen
     }
   }
   const seen = new Set<string>();
-  return parts.flatMap(({ demands, taken, takenAtMs }) => {
+  const asker = parts[0]?.demands[0]?.bucket.entityId;
+  return parts.flatMap((part) => {
+    const { demands, takenAtMs } = part;
+    const isOther = demands[0]?.bucket.entityId !== asker;
     const positions = positionsOf(demands.map(({ bucket }) => bucket));
-    let next = 0;
-    return demands.flatMap(({ bucket, set, limits, take }, i) => {
-      const state = take.length === 0 ? undefined : taken[next++]?.state;
+    const answers = answersOf(part);
+    return demands.flatMap(({ bucket, set, limits }, i) => {
+      const state = answers[i]?.state;
       if (state === undefined || seen.has(bucket.id)) return [];
       seen.add(bucket.id);
       const { level } = positions[i] as BucketPosition;
-      return standingsOf({ bucket, set, limits, level }, state, { nowMs: takenAtMs, calendar });
+      const standings = standingsOf({ bucket, set, limits, level }, state, { nowMs: takenAtMs, calendar });
+      return isOther ? standings.map(ofOther) : standings;
     });
   });
 }

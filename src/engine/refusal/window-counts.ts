@@ -1,45 +1,40 @@
 import { wholeTokens } from "../../bucket/level.ts";
 import { resetsAtMs } from "../../domain/bucket/bucket-operations.ts";
-import {
-  availableMilli,
-  type BucketState,
-  bucketFor,
-  findLimit,
-  type LimitState,
-} from "../../domain/bucket/bucket-state.ts";
+import { availableMilli, type BucketState, findLimit, type LimitState } from "../../domain/bucket/bucket-state.ts";
 import { ticketOf } from "../../domain/bucket/give-back.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
 import type { Limit } from "../../domain/limits/limit.ts";
 import { BoundedMap } from "../../domain/names/bounded-map.ts";
 import { ResourceDisabled } from "../../domain/names/errors.ts";
 import type { Held } from "../../ports/bucket-store.ts";
-import type { ChainLink } from "../acquire/config-cache.ts";
-import type { Demand } from "../acquire/request.ts";
+import type { ChainLink } from "../acquire/chain-link.ts";
+import { type Demand, demandOf } from "../acquire/request.ts";
 import { type Lease, partsOfLease } from "../lease/lease.ts";
 import type { LimiterParts } from "../limiter/limiter-parts.ts";
 import { notReached } from "../outage/outage.ts";
+import type { ObservedBucket } from "./refusal.ts";
 
-/** How often something was counted in its window. */
+/** A count and its window. */
 export interface WindowCount {
   readonly count: number;
   /** When the window ends, in ms since 1970. */
   readonly endsAtMs: number;
 }
 
-/** What became of one count more. `refused`: another limit of the chain, or a switch, stands in the way; nothing was counted. */
+/** The result of one more count. `refused`: another limit of the chain refused, or access is disabled; nothing was counted. */
 export type Counted =
   | ({ readonly kind: "counted" } & WindowCount)
-  /** Let through without being counted (`setAccess(…, "bypass")`). */
+  /** Granted without a count (`setAccess(…, "bypass")`). */
   | { readonly kind: "bypassed" }
-  /** `retryAtMs`: when it may pass again; undefined where that is not known. */
+  /** `retryAtMs` is undefined if the wait is unknown. */
   | { readonly kind: "refused"; readonly retryAtMs: number | undefined };
 
-/** Of how many entities the last count is remembered, twice that at most. */
+/** The cache holds 5,000 to 10,000 entities. */
 const REMEMBERED_MAX = 5_000;
 
 /**
- * Counts by entity in the windows of a soft quota that is brought with every request: what it has given is the count. Whoever asks
- * compares that with a limit of its own, so the capacity of the quota is always the same: a changed one would change the counts.
+ * Counts by entity in the windows of a soft quota that every request brings: the tokens it gave are the count. Callers compare the count
+ * with limits of their own. The capacity of the quota never changes, because that would change the counts.
  */
 export class WindowCounts {
   readonly #parts: LimiterParts;
@@ -47,7 +42,7 @@ export class WindowCounts {
   readonly #limit: Limit;
   readonly #limits: readonly Limit[];
   readonly #one: readonly Amount[];
-  /** What this process counted last, to be taken back by its own ticket: in one call, and never in a later window. */
+  /** The last count of this process, to be taken back by its ticket: in one call, and never in a later window. */
   readonly #last = new BoundedMap<Held>(REMEMBERED_MAX);
 
   constructor(parts: LimiterParts, resource: string, limit: Limit) {
@@ -58,7 +53,7 @@ export class WindowCounts {
     this.#one = Object.freeze([{ limit: limit.name, milli: 1_000 }]);
   }
 
-  /** Counts one more. Throws `RateLimiterUnavailable` in an outage, also where the limiter lets work through meanwhile. */
+  /** Counts one more. Throws `RateLimiterUnavailable` in an outage, even if the limiter lets requests through. */
   async add(entityId: string): Promise<Counted> {
     const request = { entityId, resource: this.#resource, limits: this.#limits, consume: { [this.#limit.name]: 1 } };
     let lease: Lease;
@@ -82,29 +77,29 @@ export class WindowCounts {
     return { kind: "counted", ...this.#countIn(answer.state, part.takenAtMs) };
   }
 
-  /** The count of the window that is open; undefined where none is. */
+  /** The count of the open window; undefined if none is open. */
   async read(entityId: string): Promise<WindowCount | undefined> {
     const { state, nowMs } = await this.#observed(entityId);
     return this.#isOpen(state, nowMs) ? this.#countIn(state, nowMs) : undefined;
   }
 
-  /** Takes one count back, in the window in which it was counted. Where that has ended, nothing changes. */
+  /** Takes one count back in its window. If that has ended, nothing changes. */
   async takeBack(entityId: string): Promise<void> {
     const held = this.#last.get(entityId) ?? (await this.#heldNow(entityId));
     if (held !== undefined) await this.#parts.acquirer.client.giveBack([held], [this.#one], "release");
   }
 
-  /** Ends the window, and forgets its count. */
   async reset(entityId: string): Promise<void> {
     const { acquirer, admin, deps } = this.#parts;
     const { bucket, set, origin } = await this.#link(entityId, "write");
     const idempotencyKey = deps.random.id();
     const limits = [this.#limit.name];
     const event = admin.event("bucket_reset", entityId, {}, { limits, idempotencyKey }, bucket.resource);
-    await acquirer.client.reset({ bucket, set, origin, nowMs: event.atMs, idempotencyKey, event }, limits);
+    const operation = { bucket, set, origin, nowMs: event.atMs, idempotencyKey, event };
+    await acquirer.client.operate(bucket, () => deps.scope.buckets.reset(operation, limits));
   }
 
-  /** Another process counted it, or it was long ago: what is counted now. */
+  /** For a count by another process, or of long ago: the present state. */
   async #heldNow(entityId: string): Promise<Held | undefined> {
     const { link, state, nowMs } = await this.#observed(entityId);
     if (!this.#isOpen(state, nowMs) || this.#countIn(state, nowMs).count <= 0) return undefined;
@@ -112,12 +107,10 @@ export class WindowCounts {
   }
 
   async #observed(entityId: string): Promise<Observed> {
-    const { deps } = this.#parts;
     const link = await this.#link(entityId, "question");
-    const [stored] = await deps.scope.buckets.read([link.bucket]);
-    // Not before: what the store answers may correct the clock.
-    const nowMs = deps.clock.now();
-    return { link, state: bucketFor(stored, link, nowMs, deps.calendar), nowMs };
+    const { observed, nowMs } = await this.#parts.acquirer.planner.observe([demandOf(link, [], false)]);
+    const { state } = observed[0] as ObservedBucket;
+    return { link, state, nowMs };
   }
 
   async #link(entityId: string, purpose: "write" | "question"): Promise<ChainLink> {
@@ -127,7 +120,7 @@ export class WindowCounts {
     return link as ChainLink;
   }
 
-  /** Of a bucket whose window is open, or was when it was taken from. */
+  /** The count of a bucket whose window is open, or was at the take. */
   #countIn(state: BucketState, nowMs: number): WindowCount {
     const held = this.#heldIn(state);
     const given = this.#limit.capacity - wholeTokens(availableMilli(state, held, nowMs));
@@ -142,7 +135,7 @@ export class WindowCounts {
     return findLimit(state, this.#limit.name) as LimitState;
   }
 
-  /** 0 where no window is open. */
+  /** 0 if no window is open. */
   #endMs(held: LimitState, nowMs: number): number {
     return resetsAtMs(held, nowMs, this.#parts.deps.calendar) ?? 0;
   }

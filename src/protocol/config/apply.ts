@@ -1,41 +1,33 @@
 import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
-import type { LimitedBucket } from "../../domain/bucket/limited-bucket.ts";
 import type { Access } from "../../domain/config/config.ts";
+import type { LimitedBucket } from "../../domain/limits/limit-set.ts";
 import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
 import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { ProtocolContext } from "../context.ts";
-import {
-  type Notified,
-  type NotifyAction,
-  type NotifyPlan,
-  type NotifyProgress,
-  nextNotify,
-  notifyEnded,
-  onNotify,
-} from "../decide/notify.ts";
+import { type SingleWrite, singleWrite } from "../decide/single-write.ts";
 import { BN, BYPASS, DISABLED, VU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
-import { drive } from "../process/drive.ts";
-import type { Machine } from "../process/machine.ts";
+import { type Caller, drive } from "../process/drive.ts";
+import type { Ended } from "../process/machine.ts";
 import { MOVES_MAX, RETRY } from "../process/retry-policy.ts";
 import { readWhole, type WholeRead, withoutDeadline } from "../shards/whole.ts";
 import { movesEpoch } from "../take/admission.ts";
 import { formFor } from "../take/forms.ts";
-import { installLimitsIntent } from "../take/install-limits.ts";
-import { type Job, jobOfClaim } from "../take/job.ts";
+import { installLimitsIntent, type Job, jobOfClaim } from "../take/job.ts";
 
 const BYPASS_MS = 60_000;
 
-/** What an item says that announces a change of configuration. */
+/** An item that announces a change of configuration. */
 const ANNOUNCED: Item = Object.freeze({ [VU]: 0 });
 
-/** Marks every live shard with "configuration changed": the next request reads it again. How many shards were written. */
+/** Marks every live shard with "configuration changed": the next request reads it again. Returns the number of shards written. */
 export function announce(context: ProtocolContext, bucket: BucketKey, readingMs: number): Promise<number> {
   return stampEveryShard(context, bucket, readingMs, (builder) => builder.set(VU, 0));
 }
 
-/** Stamps what is allowed on every live shard, so that it counts from the next request on. How many shards were written. */
+/** Stamps the access on every live shard, so that it counts from the next request on. Returns the number of shards written. */
 export function stampAccess(
   context: ProtocolContext,
   bucket: BucketKey,
@@ -48,8 +40,8 @@ export function stampAccess(
     builder.remove(DISABLED);
     if (access === "bypass") builder.set(BYPASS, readingMs + BYPASS_MS);
     else builder.remove(BYPASS);
-    // A process that remembers a bypass goes on with it until it reads configuration again. And this stamp may arrive after that of
-    // a later switch, which it writes over: what counts is in configuration.
+    // A process that remembers a bypass goes on with it until it reads configuration again. This stamp may also arrive after that
+    // of a later switch and overwrite it: configuration decides.
     return dialect.announcesConfig(ANNOUNCED) ? builder.set(VU, 0) : builder;
   });
 }
@@ -57,35 +49,29 @@ export function stampAccess(
 /** Limits to install on every shard of a bucket. */
 interface Installation extends LimitedBucket {
   readonly readingMs: number;
-  /** Whether they were read, or written, just now: then marks that say "read configuration again" are removed. */
+  /** True if they were read or written just now: then marks that say "read configuration again" are removed. */
   readonly configConfirmed: boolean;
-  /** When somebody who waits for it must have an answer. Absent: nobody does. */
+  /** Deadline of the caller; absent if none waits. */
   readonly untilMs?: number;
+  readonly caller?: Caller;
 }
 
 /**
- * Installs limits on every live shard without taking anything, for changes that must not wait for the next request. True when
- * all shards go by them.
+ * Installs limits on every live shard without taking anything, for changes that must not wait for the next request. Returns true
+ * if all shards go by them.
  */
 export async function installLimits(context: ProtocolContext, installation: Installation): Promise<boolean> {
   const { env, readings, caches } = context;
-  const { bucket, readingMs, untilMs = Number.POSITIVE_INFINITY } = installation;
+  const { bucket, readingMs, untilMs = Number.POSITIVE_INFINITY, caller } = installation;
   const cache = caches.of(bucket);
   const job = jobOf(installation);
-  const planFor = (): NotifyPlan => ({
-    readingMs,
-    isIdempotent: false,
-    writeFor: (seen) => {
-      if (seen?.image === undefined) return "nothing";
-      // What the original changed meanwhile is not undone: the caller reads configuration again.
-      if (env.dialect.installStopsOnDoubt && readings.doubtOf(cache, seen, [job], env) === "configSuspect")
-        return "not written";
-      return installWrite(context, seen.image, installation) ?? "nothing";
-    },
+  const plan = shardWrite(readingMs, false, (seen) => {
+    if (seen?.image === undefined) return NOTHING;
+    // Do not undo a change of the original: the caller reads configuration again.
+    const stops = env.dialect.installStopsOnDoubt && readings.doubtOf(cache, seen, [job], env) === "configSuspect";
+    return stops ? NOT_WRITTEN : (installWrite(context, seen.image, installation) ?? NOTHING);
   });
-  const results = await caches.holding([bucket], () =>
-    notifyEveryShard(context, bucket, { readingMs, untilMs }, planFor),
-  );
+  const results = await writeEveryShard(context, bucket, { readingMs, untilMs, ...given({ caller }) }, () => plan);
   return !results.includes("not written");
 }
 
@@ -109,8 +95,8 @@ function jobOf({ bucket, set, origin, readingMs }: Installation): Job {
 }
 
 /**
- * Each stamp begins another row of epochs. A process that saw the stamp before, and has read configuration because of it, may not
- * have read what this one is about; without a new number it would take an equal stamp for the one it saw, and remove it.
+ * Each stamp begins another row of epochs. A process that saw the stamp before, and read configuration because of it, may not
+ * have read this change; without a new number it would take an equal stamp for the one it saw, and remove it.
  */
 async function stampEveryShard(
   context: ProtocolContext,
@@ -119,14 +105,8 @@ async function stampEveryShard(
   stamp: (builder: WriteBuilder) => WriteBuilder,
 ): Promise<number> {
   const stamped = () => stamp(new WriteBuilder().set(BN, context.nonces.next()));
-  const planFor = (key: ItemKey): NotifyPlan => ({
-    readingMs,
-    isIdempotent: true,
-    writeFor: () => stamped().update(key, "exists", undefined),
-  });
-  const results = await context.caches.holding([bucket], () =>
-    notifyEveryShard(context, bucket, withoutDeadline(readingMs), planFor),
-  );
+  const planFor = (key: ItemKey) => shardWrite(readingMs, true, () => stamped().update(key, "exists", undefined));
+  const results = await writeEveryShard(context, bucket, withoutDeadline(readingMs), planFor);
   if (results.includes("not written")) {
     throw new RateLimiterUnavailable(
       `A change of configuration could not be written to the bucket of ${bucket.entityId} on ${bucket.resource}.`,
@@ -136,43 +116,54 @@ async function stampEveryShard(
 }
 
 /**
- * Every shard, in their order. One that is split off meanwhile by what its sibling said before would be left out: the answers
- * show that there are more of them, and the new ones are told too. Once all were told, what is split off says the same.
+ * Writes to every shard, in their order. A shard that is split off meanwhile may still say what its sibling said before: the
+ * answers show that there are more shards, and the new ones are written too. Once all are written, a new shard says the same.
  */
-async function notifyEveryShard(
+function writeEveryShard(
   context: ProtocolContext,
   bucket: BucketKey,
-  at: Pick<WholeRead, "readingMs" | "untilMs">,
-  planFor: (key: ItemKey) => NotifyPlan,
+  { readingMs, untilMs, caller }: Pick<WholeRead, "readingMs" | "untilMs" | "caller">,
+  planFor: (key: ItemKey) => SingleWrite<Notified>,
 ): Promise<Notified[]> {
-  const cache = context.caches.of(bucket);
-  const results: Notified[] = [];
-  const told = new Set<number>();
-  for (let round = 0; round < MOVES_MAX; round++) {
-    const [whole] = await readWhole(context, [bucket], { ...withoutDeadline(at.readingMs), ...at });
-    const untold = (whole?.images ?? []).filter(({ key }) => !told.has(key.shard));
-    // On a shared table there may be fewer than they say they are.
-    if (untold.length === 0) return results;
-    for (const { key } of untold) {
-      told.add(key.shard);
-      results.push(await notifyShard(context, key, at.untilMs, planFor(key)));
+  const { caches } = context;
+  const cache = caches.of(bucket);
+  return caches.holding([bucket], async () => {
+    const results: Notified[] = [];
+    const told = new Set<number>();
+    for (let round = 0; round < MOVES_MAX; round++) {
+      const [whole] = await readWhole(context, [bucket], {
+        ...withoutDeadline(readingMs),
+        untilMs,
+        ...given({ caller }),
+      });
+      const untold = (whole?.images ?? []).filter(({ key }) => !told.has(key.shard));
+      // On a shared table shards may be missing.
+      if (untold.length === 0) return results;
+      for (const { key } of untold) {
+        told.add(key.shard);
+        const machine = singleWrite(planFor(key), () => cache.seen(key.shard), untilMs);
+        results.push(await drive(machine, undefined, { policy: RETRY.notify, caller }, context));
+      }
+      if (told.size >= cache.shardCount) return results;
     }
-    if (told.size >= cache.shardCount) return results;
-  }
-  return [...results, "not written"];
+    return [...results, "not written"];
+  });
 }
 
-function notifyShard(context: ProtocolContext, key: ItemKey, latestMs: number, plan: NotifyPlan): Promise<Notified> {
-  const policy = RETRY.notify;
-  const untilMs = Math.min(latestMs, context.clock.now() + policy.timeoutMs);
-  const cache = context.caches.of(key.bucket);
-  const machine: Machine<NotifyProgress, NotifyAction, Notified> = {
-    ended: notifyEnded,
-    next: (progress, turn) => nextNotify(progress, { ...turn, cached: cache.seen(key.shard) }, plan),
-    on: (progress, action, event) => onNotify(progress, action, event, plan),
-    untilMs: () => untilMs,
-    throttled: () => {},
+type Notified = "written" | "not written" | "nothing";
+const NOTHING: Ended<Notified> = Object.freeze({ result: "nothing" });
+const NOT_WRITTEN: Ended<Notified> = Object.freeze({ result: "not written" });
+
+/** A write for one shard. An idempotent one does not depend on the item, so it may be sent twice, and fails only if the item is gone. */
+export function shardWrite(
+  readingMs: number,
+  isIdempotent: boolean,
+  writeFor: SingleWrite<Notified>["writeFor"],
+): SingleWrite<Notified> {
+  const answered: SingleWrite<Notified>["answered"] = ({ kind }) => {
+    if (kind === "applied") return { result: "written" };
+    if (kind === "failed") return isIdempotent ? NOTHING : undefined;
+    return kind === "unknown" && isIdempotent ? undefined : NOT_WRITTEN;
   };
-  const budget = { policy, attemptsMax: policy.attempts, caller: undefined };
-  return drive(machine, { at: "sending" }, budget, context);
+  return { readingMs, writeFor, answered, gaveUp: () => "not written" };
 }

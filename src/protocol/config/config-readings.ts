@@ -1,3 +1,4 @@
+import { knowsMore } from "../../domain/limits/limit-set.ts";
 import { BoundedMap } from "../../domain/names/bounded-map.ts";
 import { BN, BYPASS, DISABLED } from "../item/attributes.ts";
 import { canonicalOfSet } from "../item/limit-words.ts";
@@ -5,7 +6,7 @@ import type { BucketCache, Seen } from "../process/bucket-cache.ts";
 import type { Env } from "../take/intent.ts";
 import type { Job } from "../take/job.ts";
 
-/** `configSuspect`: read configuration again. `confirmed`: that was done since. `none`: there is nothing to doubt. */
+/** `configSuspect`: read configuration again. `confirmed`: it was read since. `none`: there is nothing to doubt. */
 export type Doubt = "none" | "configSuspect" | "confirmed";
 
 /**
@@ -15,20 +16,18 @@ export type Doubt = "none" | "configSuspect" | "confirmed";
  */
 export class ConfigReadings {
   #last = 0;
-  /** Buckets whose configuration has to be read consistently. */
   readonly #suspects: BoundedMap<true>;
 
-  /** How many doubts are remembered. One that is forgotten is found again with the next claim. */
+  /** `doubtsMost` bounds the doubts that are remembered. A forgotten one is found again with the next claim. */
   constructor(doubtsMost = DOUBTS_MOST) {
     this.#suspects = new BoundedMap(doubtsMost / 2);
   }
 
-  /** The number of a read that begins now. */
   begin(): number {
     return ++this.#last;
   }
 
-  /** Whether configuration of this bucket has to be read consistently: an older state would not answer the doubt. */
+  /** True if configuration of this bucket must be read consistently: an older state would not answer the doubt. */
   mustBeConsistent(bucketId: string): boolean {
     return this.#suspects.get(bucketId) === true;
   }
@@ -43,17 +42,19 @@ export class ConfigReadings {
       if (reading === undefined || kind !== "take") continue;
       const { item, state, canonical } = image;
       const isStamped = DISABLED in item || (BYPASS in item && !of.bypass) || dialect.announcesConfig(item);
-      const differs =
-        of.origin.given !== true && canonical !== canonicalOfSet(of.set) && dialect.mayBeNewer(of.origin, state.origin);
+      // The reader of an override knows its end: the bucket has yet to go through it.
+      const isEnded = of.origin.ended === true && knowsMore(of.origin, state.origin);
+      const isOther = of.origin.given !== true && !isEnded && canonical !== canonicalOfSet(of.set);
+      const differs = isOther && dialect.mayBeNewer(of.origin, state.origin);
       if (!isStamped && !differs && !dialect.hasSoftStampOver(image, readingMs)) continue;
       const { shard } = image.key;
       const says = `${dialect.doubtAbout(image, isStamped)}/${item[BN]}`;
       const before = cache.doubts[shard];
-      // A doubt that was forgotten may have been answered by a read that did not have to be consistent.
+      // A forgotten doubt may have been answered by a read that was not consistent.
       const isStanding =
         before?.says === says && !dialect.isReadTooOld(of.origin, readingMs) && this.mustBeConsistent(cache.key.id);
-      // An image that may be old says nothing about a doubt that arose since: were it to replace that one, a process that keeps
-      // being shown the old one would read configuration without end.
+      // An image that may be old says nothing about a doubt that arose since. If it replaced that one, a process that keeps
+      // seeing the old image would read configuration without end.
       if (eventuallyConsistent && before !== undefined && !isStanding && this.mustBeConsistent(cache.key.id)) {
         return "configSuspect";
       }

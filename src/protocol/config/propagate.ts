@@ -5,9 +5,9 @@ import type { Clock } from "../../ports/system.ts";
 import type { ProtocolBuckets } from "../buckets.ts";
 import { PASSES, TOLD_AT_ONCE } from "../process/retry-policy.ts";
 
-/** Where the buckets are that a change of configuration concerns. */
+/** Finds the buckets that a change of configuration concerns. */
 export interface LivePlaces {
-  /** Buckets whose configuration a scope may be; one that was made a moment ago may be missing, one that is named need not exist. */
+  /** Buckets that a scope may configure; a bucket made a moment ago may be missing, a listed one need not exist. */
   under(scope: ConfigScope): Promise<readonly BucketKey[]>;
   /** Every child that was there before the call, whether it charges its parent or not. */
   childrenOf(entityId: string): Promise<readonly string[]>;
@@ -17,31 +17,30 @@ interface PropagationParts {
   readonly buckets: Pick<ProtocolBuckets, "announce" | "stampAccess">;
   readonly places: LivePlaces;
   readonly clock: Clock;
-  /** What is allowed on a bucket by configuration as it is now. */
+  /** The access of a bucket by current configuration. */
   readonly accessOf: (bucket: BucketKey) => Promise<Access>;
   /**
-   * Resolves when no request that was under way can make a bucket any more, and none is missing in `places`: after a switch they
-   * are looked at once more then.
+   * Resolves when no request that was under way can make a bucket any more, and `places` is complete: after a switch the buckets
+   * are listed once more then.
    */
   readonly settle: () => Promise<void>;
   /**
-   * Whether buckets below a level that was switched are stamped by `accessOf`, also when it is switched on again: for a writer
-   * that does not look at the levels above by itself. Otherwise they say "read configuration again".
+   * True if buckets below a switched level are stamped by `accessOf`, also when it is switched on again: for a writer that does
+   * not look at the levels above. Otherwise they say "read configuration again".
    */
   readonly stampsBelow: boolean;
 }
 
-/** What the live buckets of a scope get; `tell` answers to how many shards it was written. */
+/** The write for the live buckets of a scope; `tell` returns the number of shards written. */
 interface Told {
   readonly scope: ConfigScope;
   readonly tell: (bucket: BucketKey, readingMs: number) => Promise<number>;
 }
 
 /**
- * Carries a change of access, of a parent or of cascading, once it is stored, to the live buckets that it concerns: those of the
- * entity, and those of every entity below it. A request goes by configuration that its process remembers, of all levels, and the
- * one bucket that it always writes to is that of its own entity: so that bucket has to tell of every level above
- * (docs/adr/0020-switches-reach-what-is-below.md).
+ * Carries a stored change of access, of a parent or of cascading to the live buckets of the entity and of every entity below it.
+ * A request goes by configuration that its process remembers, for all levels, and the one bucket that it always writes is that of
+ * its own entity: so that bucket must announce changes of every level above (docs/adr/0020-switches-reach-what-is-below.md).
  */
 export class Propagation {
   readonly #parts: PropagationParts;
@@ -50,12 +49,12 @@ export class Propagation {
     this.#parts = parts;
   }
 
-  /** When it resolves, a switch that turned something off counts for every request that is made from then on. */
+  /** Once it resolves, a switch that turned something off counts for every new request. */
   async accessChanged(scope: ConfigScope, access: PolicyChange["access"]): Promise<void> {
     const { buckets, accessOf, stampsBelow, settle } = this.#parts;
     const stamp: Told["tell"] = async (bucket, readingMs) =>
       buckets.stampAccess(bucket, await accessOf(bucket), readingMs);
-    // Without a word of its own it goes by a scope further out, which may be switched off.
+    // A scope without access of its own goes by an outer scope, which may be switched off.
     const mayBeOff = access === "disabled" || access === null;
     const below = mayBeOff || stampsBelow ? await this.#below(scope) : [];
     const tell = stampsBelow ? stamp : this.#announce;
@@ -63,7 +62,7 @@ export class Propagation {
     await this.reach(told, mayBeOff ? settle : undefined);
   }
 
-  /** The parent of an entity changed, or whether the parent is charged too, here and for all that is below. */
+  /** The parent of an entity changed, or whether the parent is charged too; all entities below are told as well. */
   async ownerChanged(scope: Extract<ConfigScope, { readonly entityId: string }>): Promise<void> {
     const scopes = [scope, ...(await this.#below(scope))];
     await this.reach(
@@ -72,7 +71,7 @@ export class Propagation {
     );
   }
 
-  /** Tells all buckets, twice: the second pass finds those that `places` did not have yet at the first. */
+  /** Writes to all buckets, twice: the second pass finds those that `places` did not have yet at the first. */
   async reach(told: readonly Told[], settle: (() => Promise<void>) | undefined): Promise<void> {
     const { places, clock } = this.#parts;
     const reached = new Set<string>();
@@ -85,7 +84,7 @@ export class Propagation {
         );
         for (const chunk of chunksOf(left, TOLD_AT_ONCE)) {
           const shards = await Promise.all(chunk.map(({ bucket, tell }) => tell(bucket, clock.now())));
-          // One that was not there may be made meanwhile, which matters to a switch.
+          // A missing bucket may be made meanwhile, which matters to a switch.
           for (const [i, { bucket }] of chunk.entries()) {
             if (shards[i] !== 0 || settle === undefined) reached.add(bucket.id);
           }
@@ -96,7 +95,7 @@ export class Propagation {
 
   readonly #announce: Told["tell"] = (bucket, readingMs) => this.#parts.buckets.announce(bucket, readingMs);
 
-  /** The same scope of every entity below; that a resource is switched off counts at each entity itself. */
+  /** Returns the scopes of every entity below. A switched-off resource counts at each entity itself. */
   async #below(scope: ConfigScope): Promise<readonly ConfigScope[]> {
     if (!("entityId" in scope)) return [];
     const found = new Set<string>();

@@ -7,7 +7,7 @@ import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
 import type { Event } from "../process/machine.ts";
-import { type CloseAction, type CloseProgress, closeEnded, nextClose, onClose } from "./close.ts";
+import { type CloseAction, type CloseProgress, closeEnded, nextClose, onClose } from "../usage/close-hours.ts";
 
 // The hours of a shard: what each item calls for, every event, and what comes of it. No store, no clock.
 
@@ -24,7 +24,7 @@ const seen = (attributes: Item): Extract<CloseProgress, { at: "seen" }> => ({
   image: imageOf({ ...itemOf(STATE), uh: HOUR, b_rq: 0, ...attributes }),
   hours: 0,
 });
-const told = (action: CloseAction) => (action.do === "settle" ? action.result.kind : action.do);
+const told = (action: ReturnType<typeof nextClose>) => (action.do === "end" ? action.result.kind : action.do);
 
 test("what an item calls for", async (t) => {
   const COUNTED = { b_rq: 2, b_rpm_tc: 2_000 };

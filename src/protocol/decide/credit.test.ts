@@ -48,13 +48,8 @@ function told(result: CreditResult): string {
   return result.kind === "unavailable" ? `unavailable, ${result.applied}` : result.kind;
 }
 
-function shown(action: CreditAction): string {
-  switch (action.do) {
-    case "settle":
-      return `settle: ${told(action.result)}`;
-    default:
-      return action.do;
-  }
+function shown(action: ReturnType<typeof nextCredit>): string {
+  return action.do === "end" ? `end: ${told(action.result)}` : action.do;
 }
 
 test("what to do in each phase of a give-back", async (t) => {
@@ -64,19 +59,19 @@ test("what to do in each phase of a give-back", async (t) => {
     [guess, seen("gone"), {}, "write"],
     [guess, seen(1), {}, "write"],
     [guess, seen(2, { old: true }), {}, "write"],
-    [guess, seen(2), {}, "settle: outgrown"],
+    [guess, seen(2), {}, "end: outgrown"],
     [guess, seen(2), { isPlace: () => true }, "write"],
-    [guess, seen(1), { isPlace: () => false }, "settle: outgrown"],
+    [guess, seen(1), { isPlace: () => false }, "end: outgrown"],
     [guess, undefined, { needsImage: true }, "read"],
     [guess, seen(1, { old: true }), { needsImage: true }, "read"],
     [guess, seen(1), { needsImage: true }, "write"],
     [verified(1), undefined, {}, "write"],
-    [verified(2), undefined, {}, "settle: outgrown"],
-    [verified("gone"), seen(1), {}, "settle: gone"],
-    [verified("gone"), seen(1), { key: OTHER_SHARD.key }, "settle: outgrown"],
+    [verified(2), undefined, {}, "end: outgrown"],
+    [verified("gone"), seen(1), {}, "end: gone"],
+    [verified("gone"), seen(1), { key: OTHER_SHARD.key }, "end: outgrown"],
     [verified("gone"), seen(1, { order: 6 }), {}, "write"],
     [pausing, seen(1), {}, "pause"],
-    [{ at: "settled", result: { kind: "gone" } }, seen(1), {}, "settle: gone"],
+    [{ at: "settled", result: { kind: "gone" } }, seen(1), {}, "end: gone"],
   ];
   for (const [phase, cached, plan, expected] of table) {
     const known = cached === undefined ? "nothing cached" : `${cached.image?.shardCount ?? "no"} shards cached`;
@@ -106,7 +101,6 @@ test("what an answer means for a give-back", async (t) => {
     [verified(1), write, { kind: "unknown", cause: "lost" }, "settled: unavailable, unknown"],
     [pausing, { do: "pause" }, { kind: "moved on" }, "verified"],
     [{ at: "pausing", seen: undefined }, { do: "pause" }, { kind: "moved on" }, "guess"],
-    [guess, { do: "settle", result: { kind: "outgrown" } }, { kind: "moved on" }, "settled: outgrown"],
   ];
   for (const [phase, action, event, expected] of table) {
     await t.test(`${phase.at}, ${shown(action)}, ${event.kind}: ${expected}`, () => {
@@ -121,7 +115,7 @@ test("a give-back that others are faster than again and again waits from the fif
   const phases: string[] = [];
   for (let i = 0; i < 6; i++) {
     const action = nextCredit(progress, { ...TURN, cached: undefined }, PLAN);
-    progress = onCredit(progress, action, { kind: "failed", seen: seen(1) });
+    progress = onCredit(progress, action as CreditAction, { kind: "failed", seen: seen(1) });
     phases.push(progress.phase.at);
     if (progress.phase.at === "pausing") progress = onCredit(progress, { do: "pause" }, { kind: "moved on" });
   }
@@ -131,6 +125,6 @@ test("a give-back that others are faster than again and again waits from the fif
 test("out of time it was certainly not given back, whatever phase it was in", () => {
   for (const phase of [guess, verified(1), pausing]) {
     const action = nextCredit({ ...START_CREDIT, phase }, { nowMs: 9, over: "time", cached: seen(1) }, PLAN);
-    assert.equal(shown(action), "settle: unavailable, no");
+    assert.equal(shown(action), "end: unavailable, no");
   }
 });

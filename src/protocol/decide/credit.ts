@@ -1,7 +1,7 @@
 import type { ItemKey, ItemWrite } from "../../ports/item-store.ts";
 import type { Image } from "../item/codec.ts";
-import type { Seen } from "../process/bucket-cache.ts";
-import type { Ended, Event, ReadAction, SheetAction, Turn, WriteAction } from "../process/machine.ts";
+import { laterOf, type Seen } from "../process/bucket-cache.ts";
+import type { End, Ended, Event, ReadAction, SheetAction, Turn, WriteAction } from "../process/machine.ts";
 import { OUTRUN_AT_ONCE_MAX } from "../process/retry-policy.ts";
 
 /*
@@ -22,10 +22,10 @@ import { OUTRUN_AT_ONCE_MAX } from "../process/retry-policy.ts";
  * not reachable) certainly was not written: the driver sends it again until the time is used up.
  */
 export type CreditPhase =
-  /** By what is cached, or by nothing: an addition needs no image. */
+  /** The cache, or nothing at all, will do: an addition needs no image. */
   | { readonly at: "guess" }
   | { readonly at: "verified"; readonly seen: Seen }
-  /** The store could not be read, or others were faster again and again: wait, then go on by what was seen. */
+  /** The store could not be read, or others were faster again and again: wait, then go on with `seen`. */
   | { readonly at: "pausing"; readonly seen: Seen | undefined }
   | { readonly at: "settled"; readonly result: CreditResult };
 
@@ -37,21 +37,19 @@ export type CreditResult =
 
 export interface CreditProgress {
   readonly phase: CreditPhase;
-  /** How often the item was not as expected. */
+  /** The number of writes that found the item changed. */
   readonly outruns: number;
-  /** Why it could not be read; undefined where others were only faster. */
+  /** Why it could not be read; undefined if others were only faster. */
   readonly cause: unknown;
 }
 
-/** What is given back, and where to. */
 export interface CreditPlan {
   readonly key: ItemKey;
   readonly readingMs: number;
-  /** Whether the write needs an image of the item. */
   readonly needsImage: boolean;
-  /** Whether the shard, as the image shows it, is still the place for it. */
+  /** True if the shard, as the image shows it, can still take the amounts. */
   isPlace(image: Image): boolean;
-  /** What has to be put on its sheet first, by the image. */
+  /** The closed hour that must be on its sheet first. */
   sheetFor(image: Image): SheetAction | undefined;
   writeFor(image: Image | undefined): ItemWrite;
 }
@@ -60,12 +58,7 @@ interface CreditFacts extends Turn {
   readonly cached: Seen | undefined;
 }
 
-export type CreditAction =
-  | ReadAction
-  | WriteAction
-  | SheetAction
-  | { readonly do: "pause" }
-  | { readonly do: "settle"; readonly result: CreditResult };
+export type CreditAction = ReadAction | WriteAction | SheetAction | { readonly do: "pause" };
 
 export const START_CREDIT: CreditProgress = { phase: { at: "guess" }, outruns: 0, cause: undefined };
 
@@ -73,26 +66,30 @@ export function creditEnded({ phase }: CreditProgress): Ended<CreditResult> | un
   return phase.at === "settled" ? phase : undefined;
 }
 
-export function nextCredit(progress: CreditProgress, facts: CreditFacts, plan: CreditPlan): CreditAction {
+export function nextCredit(
+  progress: CreditProgress,
+  facts: CreditFacts,
+  plan: CreditPlan,
+): CreditAction | End<CreditResult> {
   const { phase } = progress;
   const { key, readingMs, needsImage } = plan;
-  if (phase.at === "settled") return { do: "settle", result: phase.result };
+  if (phase.at === "settled") return { do: "end", result: phase.result };
   if (facts.over !== undefined) {
     const cause =
       progress.cause ?? new Error("The bucket changed at each attempt to give back until the time was used up.");
-    return { do: "settle", result: { kind: "unavailable", applied: "no", cause } };
+    return { do: "end", result: { kind: "unavailable", applied: "no", cause } };
   }
   if (phase.at === "pausing") return { do: "pause" };
   const seen = seenBy(phase, facts.cached);
   if (seen?.image === undefined && phase.at === "verified") {
-    return { do: "settle", result: { kind: key.shard === 0 ? "gone" : "outgrown" } };
+    return { do: "end", result: { kind: key.shard === 0 ? "gone" : "outgrown" } };
   }
   const image = seen?.image;
   const read: ReadAction = { do: "read", keys: [key], consistent: true, atMs: readingMs, sets: undefined };
   if (image === undefined && needsImage) return read;
-  if (image !== undefined && !plan.isPlace(image)) return { do: "settle", result: { kind: "outgrown" } };
+  if (image !== undefined && !plan.isPlace(image)) return { do: "end", result: { kind: "outgrown" } };
   const sheet = image === undefined ? undefined : plan.sheetFor(image);
-  // Not by an image that may be old: the entity may have been deleted since, and its usage with it.
+  // The image may be old: the entity may have been deleted since, and its usage with it.
   if (sheet !== undefined) return phase.at === "verified" ? sheet : read;
   return { do: "write", write: plan.writeFor(image), atMs: readingMs, set: undefined };
 }
@@ -100,8 +97,6 @@ export function nextCredit(progress: CreditProgress, facts: CreditFacts, plan: C
 export function onCredit(progress: CreditProgress, action: CreditAction, event: Event): CreditProgress {
   const { phase } = progress;
   switch (action.do) {
-    case "settle":
-      return { ...progress, phase: { at: "settled", result: action.result } };
     case "pause": {
       const seen = phase.at === "pausing" ? phase.seen : undefined;
       return { ...progress, phase: seen === undefined ? { at: "guess" } : { at: "verified", seen } };
@@ -142,6 +137,5 @@ function onWrite(progress: CreditProgress, event: Event): CreditProgress {
 // A cached image of an eventually consistent read may be older than the take itself.
 function seenBy(phase: CreditPhase, cached: Seen | undefined): Seen | undefined {
   const known = cached?.eventuallyConsistent ? undefined : cached;
-  if (phase.at !== "verified" || known === undefined) return phase.at === "verified" ? phase.seen : known;
-  return phase.seen.order > known.order ? phase.seen : known;
+  return phase.at === "verified" ? laterOf(phase.seen, known) : known;
 }

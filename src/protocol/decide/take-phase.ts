@@ -1,6 +1,6 @@
 import type { ItemAnswer, ItemKey } from "../../ports/item-store.ts";
 import type { Image } from "../item/codec.ts";
-import type { Seen, SheetNote } from "../process/bucket-cache.ts";
+import { laterOf, type Seen, type SheetNote } from "../process/bucket-cache.ts";
 import type { Ended, ReadAction, SheetAction, Turn, WriteAction } from "../process/machine.ts";
 import type { Guess, Move } from "../take/intent.ts";
 import type { Job, JobOutcome, Sent } from "../take/job.ts";
@@ -37,29 +37,27 @@ import type { Job, JobOutcome, Sent } from "../take/job.ts";
  * lost write be applied later, and its answer come, that is given back then.
  */
 export type Phase =
-  /** Only cached, or from an eventually consistent read: it chooses a form, but never refuses. */
+  /** The image is only cached, or from an eventually consistent read: it chooses a form, but never refuses. */
   | { readonly at: "guess" }
-  /** What the cache says is certainly old: read first. */
+  /** The cache is certainly old: read first. */
   | { readonly at: "unread" }
-  /** Seen since the jobs were asked for: it may refuse. */
+  /** The image was seen since the jobs were asked for: it may refuse. */
   | { readonly at: "verified"; readonly seen: Seen }
-  /** A write may have been applied unseen: only the same may be asked for, with the same reading and nonce. */
+  /** A write may have been applied unseen: only the same may be sent, with the same reading and nonce. */
   | Ambiguous;
 
 export interface Ambiguous {
   readonly at: "ambiguous";
-  /** The write whose answer was lost first. */
   readonly sent: Sent;
   /** All writes whose answers were lost: at most one of them was applied, unless another process took the nonce's slot. */
   readonly lost: readonly Sent[];
   readonly cause: unknown;
-  /** Answers that may still come. */
   readonly laters: readonly Later[];
-  /** What was seen since. */
+  /** The item as it was seen since. */
   readonly seen: Seen | undefined;
 }
 
-/** An answer that did not come in time, and the write that it is for. */
+/** An answer that did not come in time, and its write. */
 export interface Later {
   readonly sent: Sent;
   readonly answer: Promise<ItemAnswer>;
@@ -67,39 +65,36 @@ export interface Later {
 
 export interface TakeProgress {
   readonly phase: Phase;
-  /** All of them, in the order in which their outcomes are wanted. */
+  /** All jobs, in the order in which their outcomes are wanted. */
   readonly jobs: readonly Job[];
   readonly pending: readonly Job[];
   readonly settled: readonly Settled[];
   /** One reading of the clock for all writes: the bounds stand still, so that the rounds come to an end. */
   readonly readingMs: number;
-  /** The number of the write to come; undefined: a fresh one. */
+  /** The nonce of the next write; undefined: a fresh one. */
   readonly nonce: number | undefined;
-  /** Make no guesses about what others may have done. */
+  /** True: no guesses about what others may have written. */
   readonly exact: boolean;
-  /** How many writes failed because others were faster. */
+  /** The number of writes that failed because others were faster. */
   readonly failures: number;
 }
 
-/** Jobs that are decided, and how. */
 export interface Settled {
   readonly jobs: readonly Job[];
   readonly outcome: JobOutcome;
 }
 
-/** What `next` goes by besides the progress. */
+/** Inputs of `next` besides the progress. */
 export interface TakeFacts extends Turn {
   readonly key: ItemKey;
-  /** The image to go by, see `imageFor`. */
   readonly seen: Seen | undefined;
   readonly doubt: "none" | "configSuspect" | "confirmed";
-  /** Why the store did not answer those who were there before; undefined when it did. */
+  /** Why the store did not answer earlier jobs; undefined if it did. */
   readonly lastFault: unknown;
   readonly nonceSlot: number;
   readonly freshNonce: number;
-  /** Of the bucket, should the write make it: drawn for each sending. */
+  /** A number for the bucket, should the write create it; drawn for each sending. */
   readonly freshBirth: number;
-  /** What is known of the sheet of the shard's closed hour. */
   readonly sheet: SheetNote | undefined;
   readonly guesses: (image: Image, moves: readonly Move[]) => ReadonlyMap<string, Guess> | undefined;
 }
@@ -119,7 +114,7 @@ const NONE: readonly Settled[] = Object.freeze([]);
 export const GUESS: Phase = Object.freeze({ at: "guess" });
 export const UNREAD: Phase = Object.freeze({ at: "unread" });
 
-/** What is cached is verified for jobs that were asked for before it was observed. */
+/** A cached image is verified for jobs that were asked for before it was observed. */
 export function startTake(jobs: readonly Job[], cached: Seen | undefined, exact: boolean): TakeProgress {
   let readingMs = Number.NEGATIVE_INFINITY;
   let askedAtSequence = 0;
@@ -132,7 +127,7 @@ export function startTake(jobs: readonly Job[], cached: Seen | undefined, exact:
   return { phase, jobs, pending: jobs, settled: NONE, readingMs, nonce: undefined, exact, failures: 0 };
 }
 
-/** An outcome for each job, in their order, once nobody is pending any more. */
+/** The outcomes in the order of the jobs, once none is pending. */
 export function takeEnded({ jobs, pending, settled }: TakeProgress): Ended<readonly JobOutcome[]> | undefined {
   if (pending.length > 0) return undefined;
   const [first] = settled;
@@ -142,15 +137,11 @@ export function takeEnded({ jobs, pending, settled }: TakeProgress): Ended<reado
   return { result: jobs.map((job) => outcomes.get(job) as JobOutcome) };
 }
 
-/** The later of what these jobs saw themselves and what the cache has. An own answer that the item is gone counts. */
+/** The later of the image that these jobs saw and the cached one. Their own answer that the item is gone counts too. */
 export function imageFor({ phase }: TakeProgress, cached: Seen | undefined): Seen | undefined {
-  if (phase.at !== "verified" && phase.at !== "ambiguous") return cached;
-  const { seen } = phase;
-  if (seen === undefined || cached === undefined) return seen ?? cached;
-  return seen.order > cached.order ? seen : cached;
+  return phase.at === "verified" || phase.at === "ambiguous" ? laterOf(phase.seen, cached) : cached;
 }
 
-/** The earliest instant at which a caller must have an answer. */
 export function takeUntilMs({ pending }: TakeProgress): number {
   let untilMs = Number.POSITIVE_INFINITY;
   for (const job of pending) untilMs = Math.min(untilMs, job.untilMs);

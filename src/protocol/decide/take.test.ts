@@ -11,8 +11,7 @@ import { nonceSlot } from "../item/attributes.ts";
 import type { Seen } from "../process/bucket-cache.ts";
 import type { Event } from "../process/machine.ts";
 import type { Job, JobOutcome, Sent } from "../take/job.ts";
-import { nextTake } from "./take.ts";
-import { onTake } from "./take-answer.ts";
+import { nextTake, onTake } from "./take.ts";
 import {
   imageFor,
   type Phase,
@@ -177,7 +176,7 @@ test("what to do in each phase", async (t) => {
     [ambiguous([one]), [one], { seen: seen("gone"), key: shard1 }, "settle one: unavailable, unknown"],
     [ambiguous([one], 2), [one], { seen: seen(10) }, "settle one: unavailable, unknown"],
     [ambiguous([three]), [three, nine], { over: "time", nowMs: 5_001 }, "settle three: unavailable, unknown"],
-    // What is sent again has more time; who only waits for it does not.
+    // A write that is sent again has more time; a request that only waits for it has not.
     [ambiguous([three]), [three, hasty], { over: "time", nowMs: 2_001 }, "settle hasty: unavailable, no"],
     [ambiguous([one]), [one], { seen: seen(10), over: "attempts" }, "settle one: unavailable, unknown"],
   ];

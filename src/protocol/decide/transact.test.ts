@@ -24,7 +24,7 @@ const { bucket } = KEY;
 const WRITE = new WriteBuilder().update(KEY, "exists", undefined);
 const WHOLES: readonly Whole[] = [{ cache: seenMissing(1), images: [] }];
 
-/** What is known of a bucket whose first shard was not there, and of how many it was then. */
+/** The cache of a bucket whose first shard was not there, with the number of shards that it had then. */
 function seenMissing(shardCount: number): BucketCache {
   const cache = new BucketCache(bucket);
   cache.noteShard(0, { image: undefined, eventuallyConsistent: false, atMs: 0, order: 1 }, shardCount);
@@ -45,7 +45,6 @@ function planOf({ drawn = TRANSACTION, ...given }: Given): Plan<string> {
     draw: () => drawn,
     gaveUp: (_, cause) => (cause === undefined ? "others were faster" : `refused: ${cause}`),
     unknown: () => "unknown",
-    unread: () => "unread",
     ...given,
   };
 }
@@ -170,7 +169,7 @@ test("what an answer means for a transaction", async (t) => {
     [ambiguous, SENT, lost, {}, {}, "settled: unknown"],
     [guess, SENT, { kind: "outrun" }, {}, {}, "reading"],
     [reading, read, none, {}, {}, "verified"],
-    [reading, read, down, {}, {}, "settled: unread"],
+    [reading, read, down, {}, {}, "thrown: down"],
     [reading, read, down, { policy: RETRY.giveBack }, {}, "pausing"],
     [record, read, found, RECORDED, {}, "settled: done before"],
     [record, read, none, RECORDED, {}, "reading"],
@@ -180,8 +179,9 @@ test("what an answer means for a transaction", async (t) => {
   ];
   for (const [phase, action, event, given, so, expected] of table) {
     await t.test(`${shownPhase(phase)}, ${shown(action)}, ${event.kind}: ${expected}`, () => {
-      const after = onTransact(progressIn(phase, so), action, event, { wholes: WHOLES }, planOf(given));
-      assert.equal(shownPhase(after.phase), expected);
+      const after = () => onTransact(progressIn(phase, so), action, event, { wholes: WHOLES }, planOf(given));
+      if (expected.startsWith("thrown")) assert.throws(after, (cause) => expected === `thrown: ${cause}`);
+      else assert.equal(shownPhase(after().phase), expected);
     });
   }
 });

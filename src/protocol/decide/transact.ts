@@ -7,7 +7,7 @@ import type { Ended, Event, ReadAction, SheetAction, TransactAction, Turn, Write
 import { LOOKS_MAX, type RetryPolicy } from "../process/retry-policy.ts";
 
 /*
- * Whatever is done to all shards of some buckets at once, as a machine without I/O: claims that are taken together, purchases
+ * The work on all shards of some buckets at once, as a machine without I/O: claims that are taken together, purchases
  * and resets, more shards or fewer. Read all shards, draw the writes from what they hold, send them in one transaction; when
  * others were faster, read again.
  *
@@ -30,9 +30,9 @@ import { LOOKS_MAX, type RetryPolicy } from "../process/retry-policy.ts";
  * then but "committed" leaves it unknown. Work that leaves a record (purchases, resets) reads the record instead.
  */
 export type TransactPhase<Result> =
-  /** Go by what is cached; only a transaction may come of it. */
+  /** Go by the cache; only a transaction may come of it. */
   | { readonly at: "guess" }
-  /** Whether it was done before. */
+  /** Read the record that tells whether it was done before. */
   | { readonly at: "record" }
   | { readonly at: "reading"; readonly looks: number; readonly buckets: readonly BucketKey[] }
   /** The store was busy, or the shards are just being split: wait, then read. */
@@ -44,43 +44,40 @@ export type TransactPhase<Result> =
 
 export interface TransactProgress<Result> {
   readonly phase: TransactPhase<Result>;
-  /** How often the store refused it without being in the way of others. */
+  /** The number of refusals, conflicts aside. */
   readonly refusals: number;
-  /** Why it was not done the last time; undefined where others were only faster. */
+  /** Why the last attempt failed; undefined if others were only faster. */
   readonly cause: unknown;
-  /** What it was last drawn from. */
+  /** The shards that it was last drawn from. */
   readonly wholes: readonly Whole[];
-  /** Each bucket as the last read of all its shards showed it, and nothing of what this process has seen of a shard since. */
+  /** Each bucket as the last read of all its shards showed it, without what this process has seen of a shard since. */
   readonly shown: readonly Whole[];
-  /** Why a transaction of it may have been done, or may still be, although no record shows it; undefined: that is not so. */
+  /** Why a transaction may have been committed, or may still be, although no record shows it; undefined if that is impossible. */
   readonly lost: unknown;
 }
 
-/** A bucket with all its shards; none when there is no such bucket. */
+/** A bucket with all its shards; none if there is no such bucket. */
 export interface Whole {
   readonly cache: BucketCache;
   readonly images: readonly Image[];
 }
 
-/** What is wanted of some buckets. */
+/** Work on some buckets. */
 export interface Plan<Result> {
   readonly buckets: readonly BucketKey[];
   readonly readingMs: number;
   readonly untilMs: number;
   readonly policy: RetryPolicy;
-  /** Where it is written down that it was done. */
+  /** The record that proves it was done. */
   readonly record: { readonly key: ItemKey; done(item: Item | undefined): Result | undefined } | undefined;
   /**
-   * What the shards as they stand call for. Pure. `wholes` has the latest that is known of each shard: some of it may have been
-   * seen after the others were read, so that they never stood like that at one moment. `shown` is what the reads showed.
+   * Draws writes from the shards. Pure. `wholes` has the latest image of each shard: some may have been seen after the others
+   * were read, so that they never stood like that at one moment. `shown` is what the reads showed.
    */
   draw(wholes: readonly Whole[], shown: readonly Whole[]): Drawn<Result>;
-  /** Time or attempts are used up. `cause` undefined: others were always faster. */
+  /** Time or attempts are used up. `cause` is undefined if others were always faster. */
   gaveUp(wholes: readonly Whole[], cause: unknown): Result;
-  /** It is not known whether it was done. */
   unknown(cause: unknown): Result;
-  /** The shards could not be read, and nothing was written. May throw. */
-  unread(cause: unknown): Result;
 }
 
 export type Drawn<Result> =
@@ -90,9 +87,9 @@ export type Drawn<Result> =
       readonly event: AuditEvent | undefined;
       readonly result: Result;
     }
-  /** Nothing is to be done together; `installs` are single writes that come first. */
+  /** There is no transaction; `installs` are single writes that come first. */
   | { readonly kind: "result"; readonly result: Result; readonly installs: readonly ItemWrite[] }
-  /** First these single writes, then read again. */
+  /** These single writes come first, then the shards are read again. */
   | { readonly kind: "install"; readonly installs: readonly ItemWrite[] }
   /** The shards are just being split or joined. */
   | { readonly kind: "wait" };
@@ -111,9 +108,8 @@ export type TransactDo<Result> =
   | { readonly do: "settle"; readonly to: TransactPhase<Result>; readonly wholes: readonly Whole[] };
 
 interface TransactFacts extends Turn {
-  /** All shards of the plan's buckets, as far as they are cached. */
   readonly wholes: readonly Whole[];
-  /** A name for a transaction that no other has. */
+  /** A unique name for the transaction. */
   readonly token: string;
 }
 
@@ -137,7 +133,7 @@ export function nextTransact<Result>(
   if (phase.at === "ambiguous") {
     return over === "time" ? settle({ at: "settled", result: plan.unknown(phase.cause) }, wholes) : phase.sent;
   }
-  if (over === "time") return giveUp(plan, progress, progress.wholes);
+  if (over === "time") return settle(gaveUpAs(plan, progress, progress.wholes), progress.wholes);
   switch (phase.at) {
     case "pausing":
       return { do: "pause" };
@@ -155,7 +151,7 @@ export function nextTransact<Result>(
       return settle(phase.next, wholes);
     }
     default:
-      return over === undefined ? draw(progress, facts, plan) : giveUp(plan, progress, wholes);
+      return over === undefined ? draw(progress, facts, plan) : settle(gaveUpAs(plan, progress, wholes), wholes);
   }
 }
 
@@ -176,7 +172,7 @@ export function onTransact<Result>(
       return onRead(progress, event, after, plan);
     case "write":
     case "sheet":
-      // Whether or not it was applied, what the shards hold is read again.
+      // Applied or not, the shards are read again.
       if (phase.at !== "installing") return progress;
       return { ...progress, phase: { ...phase, writes: phase.writes.slice(1) }, cause: faultIn(event) };
     case "transact":
@@ -186,7 +182,7 @@ export function onTransact<Result>(
   }
 }
 
-/** Why the store did not answer; undefined where it did, or others were in the way. */
+/** Why the store did not answer; undefined if it did, or if others were in the way. */
 function faultIn(event: Event): unknown {
   if (event.kind === "refused" && event.why === "conflict") return undefined;
   return event.kind === "unknown" || event.kind === "refused" ? event.cause : undefined;
@@ -200,11 +196,10 @@ function onRead<Result>(
 ): TransactProgress<Result> {
   const { phase } = progress;
   if (event.kind === "unread") {
-    if (!plan.policy.rereads) {
-      const result = progress.lost === undefined ? plan.unread(event.cause) : plan.unknown(progress.lost);
-      return { ...progress, phase: { at: "settled", result } };
-    }
-    return { ...progress, phase: { at: "pausing" }, cause: event.cause };
+    if (plan.policy.rereads) return { ...progress, phase: { at: "pausing" }, cause: event.cause };
+    // Nothing was written.
+    if (progress.lost === undefined) throw event.cause;
+    return { ...progress, phase: { at: "settled", result: plan.unknown(progress.lost) } };
   }
   if (event.kind !== "read") return progress;
   if (phase.at === "record") {
@@ -237,7 +232,7 @@ function onTransaction<Result>(
 ): TransactProgress<Result> {
   const { phase } = progress;
   if (event.kind === "committed") return { ...progress, phase: { at: "settled", result: sent.result } };
-  // Once it is unknown it stays so, unless the store has it on record.
+  // An unknown outcome stays unknown, unless the store has it on record.
   if (phase.at === "ambiguous") return { ...progress, phase: { at: "settled", result: plan.unknown(phase.cause) } };
   switch (event.kind) {
     case "outrun":
@@ -247,12 +242,12 @@ function onTransaction<Result>(
       if (event.why === "conflict") return { ...progress, phase: { at: "pausing" }, cause: undefined };
       const refusals = progress.refusals + 1;
       if (refusals > plan.policy.resends) {
-        return { ...progress, phase: settledAs(plan, { ...progress, cause: event.cause }, progress.wholes) };
+        return { ...progress, phase: gaveUpAs(plan, { ...progress, cause: event.cause }, progress.wholes) };
       }
       return { ...progress, phase: { at: "pausing" }, refusals, cause: event.cause };
     }
     case "unknown":
-      // The record will tell, if it is there. If it is not, the transaction may still be on its way.
+      // If there is no record, the transaction may still be on its way.
       if (plan.record !== undefined) {
         return { ...progress, phase: { at: "pausing" }, cause: event.cause, lost: event.cause ?? "no answer" };
       }
@@ -272,31 +267,22 @@ function draw<Result>(
     const { writes, event, result } = drawn;
     return { do: "transact", writes, token, event, result, wholes };
   }
-  // By a guess nothing is refused, and nothing else concluded.
+  // A guess refuses nothing and concludes nothing else.
   if (phase.at === "guess") return settle(again(plan), wholes);
   switch (drawn.kind) {
     case "wait":
       return settle({ at: "pausing" }, wholes);
     case "install":
       return settle({ at: "installing", writes: drawn.installs, next: again(plan) }, wholes);
-    case "result":
-      return settle(
-        { at: "installing", writes: drawn.installs, next: { at: "settled", result: drawn.result } },
-        wholes,
-      );
+    case "result": {
+      const { installs: writes, result } = drawn;
+      return settle({ at: "installing", writes, next: { at: "settled", result } }, wholes);
+    }
   }
 }
 
-function giveUp<Result>(
-  plan: Plan<Result>,
-  progress: TransactProgress<Result>,
-  wholes: readonly Whole[],
-): TransactDo<Result> {
-  return settle(settledAs(plan, progress, wholes), wholes);
-}
-
-/** That it was not done is said only where it is certain. */
-function settledAs<Result>(
+/** "Not done" is reported only where it is certain. */
+function gaveUpAs<Result>(
   plan: Plan<Result>,
   { cause, lost }: TransactProgress<Result>,
   wholes: readonly Whole[],
@@ -325,9 +311,9 @@ function shardsOf(wholes: readonly Whole[], bucket: BucketKey): ItemKey[] {
   return Array.from({ length: count }, (_, shard) => ({ bucket, shard }));
 }
 
-/** Whether all shards there are have been seen, and agree on how many they are. */
+/** True if all shards have been seen, and agree on their number. */
 export function isWhole({ cache, images }: Whole): boolean {
-  // A transaction of this process that ended meanwhile has dropped the images: that is no bucket that does not exist.
+  // A transaction of this process may have dropped the images meanwhile: the bucket may exist.
   if (images.length === 0) return cache.shardCount === 1 && !cache.isUnknown;
   return images.every(({ shardCount }) => shardCount === images.length);
 }

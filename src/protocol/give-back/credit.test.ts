@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { runs } from "../../../test/depth.ts";
 import { checkWrite, outcomeOf } from "../../../test/kit/conditional-write.ts";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { fc } from "../../../test/properties.ts";
 import {
   anyChange,
   anyElapsed,
@@ -31,7 +31,7 @@ import type { Item } from "../../ports/item-store.ts";
 import { creditForm, type GiveBack } from "./credit.ts";
 
 interface Case {
-  /** As it was when something was taken, and as it is by now: others wrote, time passed, limits changed. */
+  /** The state when something was taken; by now others wrote, time passed, limits changed. */
   readonly then: BucketState;
   readonly now: BucketState;
   readonly sees: "nothing" | "then" | "now";
@@ -72,7 +72,7 @@ const anyCase: fc.Arbitrary<Case> = anyScene(3).chain((scene) => {
         const origin = { asOfMs: change.origin.asOfMs + 9_000, generation: null };
         now = advanced(bucketFor(now, { set: scene.set, origin }, atMs + 2, calendar), atMs + 3, calendar);
       }
-      // What is taken from a session opens it.
+      // A take from a session opens it.
       const open = then.limits.map((held, i) => ({ ...held, gives: isClosed(held) ? undefined : gives[i] }));
       const amounts = open.flatMap(({ name, terms, gives: part }) =>
         part === undefined ? [] : [{ limit: name, milli: Math.floor((terms.capacityMilli * part) / 1000) }],
@@ -103,7 +103,7 @@ function put({ then, now, sees, back }: Case) {
   return { item, outcome };
 }
 
-/** What the domain makes of it. */
+/** Returns the state that the domain makes of it. */
 function expectedOf({ now, back }: Case): BucketState {
   const { readingMs, amounts, ticket } = back;
   return giveBack(acrossBoundaries(now, readingMs, calendar), amounts, ticket, readingMs);
@@ -159,7 +159,7 @@ test("what was taken from a quota that is full on Sundays comes back, whether th
   const amounts = [{ limit: "week", milli: 4_000 }];
   const state = takeFrom(full, amounts, 0) as BucketState;
   const back = { readingMs: 1, amounts, ticket: ticketOf(state, amounts, 0, calendar), ...PLAIN_BACK };
-  // As it is read by a process that has forgotten in which words the limit was given.
+  // A process reads it that has forgotten in which words the limit was given.
   const item = itemOf(state);
   const outcome = outcomeOf(creditForm(KEY, imageOf(item), back, ENV), item);
   assert.equal(outcome.after?.b_week_tk, 10_000);

@@ -1,47 +1,135 @@
 import { acrossBoundaries, assembled, type BucketState, findLimit } from "../../domain/bucket/bucket-state.ts";
-import { hasComeTo, isOfPeriod, type QuotaPin, quotaPinOf, type Ticket } from "../../domain/bucket/give-back.ts";
-import type { Amount } from "../../domain/charge/amounts.ts";
+import {
+  hasSlots,
+  isSlotPin,
+  pinOf,
+  type QuotaPin,
+  quotaPinOf,
+  type SlotPin,
+  type Ticket,
+} from "../../domain/bucket/give-back.ts";
+import { givenBack } from "../../domain/bucket/holds.ts";
+import { heldFor } from "../../domain/bucket/slot-time.ts";
+import type { Amount, CountedAmount } from "../../domain/charge/amounts.ts";
 import { HOUR_MS } from "../../domain/charge/usage.ts";
 import type { Clause, ItemKey, ItemWrite, TracePart } from "../../ports/item-store.ts";
 import { namesOf, RF, RQ, SHARD_COUNT, TTL, UH, VU, WCU } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
+import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/forms.ts";
 import { blankIntent, type Env, type Move, NO_USAGE, type UsageDelta } from "../take/intent.ts";
 import { pinEpoch, STORED_MAX_MILLI, UNCHECKED_MAX_MILLI } from "../take/moves.ts";
-import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/rebase.ts";
 import { hourNumber, rollTo, usageUntilS } from "../usage/hours.ts";
-import { roomFor } from "./place.ts";
-import { addSlots, goneFrom, isHeldIn, isOnlySlots, isOverBy, slotPinOf, timesBack, uncounted } from "./slots-back.ts";
+import { belongs, roomFor } from "./place.ts";
 
-/** What is given back to one shard. */
+/** A give-back to one shard. */
 export interface GiveBack {
   readonly readingMs: number;
   readonly amounts: readonly Amount[];
   readonly ticket: Ticket;
-  /** How much of the amounts the limits must have room for. */
+  /** The part of the amounts that the limits must have room for. */
   readonly bounded: readonly Amount[];
   readonly parts: readonly TracePart[];
-  /** Let through by a bypass: nothing was debited, so only its usage is taken back. */
+  /** The request was let through by a bypass: nothing was debited, so only its usage is taken back. */
   readonly bypass: boolean;
-  /** Requests that are to be as if they had never been, and overdrafts of them, 1000 each. */
+  /** Requests to undo, and their overdrafts, 1000 each. */
   readonly requests: number;
   readonly overdrafts: readonly Amount[];
-  /** What shadows would have refused of them, 1000 each. */
+  /** Refusals by shadows to undo, 1000 each. */
   readonly wouldRefuse: readonly Amount[];
-  /** Sessions whose window the request opened that is to be as if it had never been. */
+  /** Sessions whose window was opened by the request to undo. */
   readonly opened: readonly string[];
-  /** Slots that come back were used: usage keeps them. */
+  /** The slots were used: usage keeps them. */
   readonly slotsUsed: boolean;
-  /** Usage counts how long slots were held. */
+  /** True if usage counts how long slots were held: not if the whole request is undone. */
   readonly countsTime: boolean;
-  /** The closed hour of the shard that is known to be on its sheet. */
   readonly sheeted: number | undefined;
 }
 
+/** The slice of the ticket that holds slots of a limit; undefined if the limit holds no slots. */
+function slotPinOf(ticket: Ticket, limit: string): SlotPin | undefined {
+  const pin = pinOf(ticket, limit);
+  return isSlotPin(pin) ? pin : undefined;
+}
+
+/** True if only slots are given back: then boundaries that were passed meanwhile do not matter. */
+function isOnlySlots({ amounts, ticket }: Pick<GiveBack, "amounts" | "ticket">): boolean {
+  return amounts.length > 0 && amounts.every(({ limit }) => slotPinOf(ticket, limit) !== undefined);
+}
+
+/** True if a hold is over by the reading: it has ended by itself, and is counted so. */
+export function isOverBy({ amounts, ticket }: Pick<GiveBack, "amounts" | "ticket">, readingMs: number): boolean {
+  return amounts.some(({ limit }) => (slotPinOf(ticket, limit)?.endMs ?? Number.POSITIVE_INFINITY) <= readingMs);
+}
+
+function isHeldIn(state: BucketState, pin: SlotPin, milli: number): boolean {
+  const held = findLimit(state, pin.limit);
+  return held !== undefined && hasSlots(held, pin) && givenBack(held.slices, pin, milli) !== undefined;
+}
+
 /**
- * The write that gives back. It needs no image, no epoch and no upper bound: an addition is right at any epoch, and the next
- * take cuts off what rises above the capacity. Its condition says that the limit is still in the period of the take, and that
- * no boundary has been passed unseen: otherwise what is given back now would be cut by a window that is over.
+ * Gives slots back into their own slice, or nowhere: it may have ended, and its place may hold other slots. No epoch is needed:
+ * place, end and beginning identify the slice. If the image lacks the slice, the write only checks that: a take that landed late
+ * may not be in the image yet, and its slot would stay held until its end.
+ */
+function addSlots(
+  builder: WriteBuilder,
+  image: Image | undefined,
+  { milli, pin }: { readonly milli: number; readonly pin: SlotPin },
+  { readingMs, countsTime }: GiveBack,
+): void {
+  if (image !== undefined && !isHeldIn(image.state, pin, milli)) {
+    builder.any(goneFrom(pin, milli));
+    return;
+  }
+  const { tk, rn, hu, ends, held } = namesOf(pin.limit);
+  const inSlice = held[pin.place] as string;
+  builder.where(ends[pin.place] as string, "=", pin.endMs).where(inSlice, ">=", milli);
+  if (pin.resets === 0) builder.absent(rn);
+  else builder.where(rn, "=", pin.resets);
+  builder.add(tk, milli).add(inSlice, -milli);
+  if (countsTime) builder.add(hu, heldFor(pin.limit, milli, readingMs - pin.sinceMs).milli);
+}
+
+/** Slots are not held in the slice of their ticket: another slice or none has its place, too little is held, or the limit was reset. */
+function goneFrom({ limit, place, endMs, resets }: SlotPin, milli: number): Clause {
+  const { rn, ends, held } = namesOf(limit);
+  const [end, inSlice] = [ends[place] as string, held[place] as string];
+  const anew: Clause =
+    resets === 0
+      ? [{ name: rn, is: "present" }]
+      : [
+          { name: rn, is: "absent" },
+          { name: rn, is: "<>", value: resets },
+        ];
+  return [
+    { name: end, is: "absent" },
+    { name: end, is: "<>", value: endMs },
+    { name: inSlice, is: "absent" },
+    { name: inSlice, is: "<", value: milli },
+    ...anew,
+  ];
+}
+
+/** The amounts that usage does not keep. */
+function uncounted({ amounts, ticket, slotsUsed }: GiveBack): readonly Amount[] {
+  return slotsUsed ? amounts.filter(({ limit }) => slotPinOf(ticket, limit) === undefined) : amounts;
+}
+
+/** Counts the time that the slots were held, by the state of the bucket. */
+function timesBack(state: BucketState, back: GiveBack): readonly CountedAmount[] {
+  if (!back.countsTime) return [];
+  return back.amounts.flatMap(({ limit, milli }) => {
+    const pin = slotPinOf(back.ticket, limit);
+    if (pin === undefined || !isHeldIn(state, pin, milli)) return [];
+    return [heldFor(limit, milli, Math.max(back.readingMs, state.epochMs) - pin.sinceMs)];
+  });
+}
+
+/**
+ * The write that gives back. It needs no image, no epoch and no upper bound: an addition is right at any epoch, and the next take
+ * cuts the overflow off. Its condition says that the limit is still in the period of the take, and that no boundary was passed
+ * unseen: otherwise a window that is over would cut what is given back now.
  *
  * With an image, limits that the amounts no longer belong to are left out: only their usage is taken back.
  */
@@ -53,7 +141,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
     // Slots go into their own slice or nowhere, whatever boundary was passed.
     if (!isOnlySlots(back)) {
       if (image === undefined || !isAnnounced(image, env)) builder.whereUnless(VU, ">", readingMs);
-      // No boundary was passed by what the image says, and the mark stays for who reads configuration.
+      // By the image no boundary was passed, and the mark stays for processes that read configuration.
       else pinEpoch(builder.where(VU, "=", 0), image);
     }
     builder.whereUnless(SHARD_COUNT, "=", image?.shardCount ?? 1);
@@ -62,7 +150,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
   for (const { limit, milli } of amounts) {
     const isThere = image === undefined || findLimit(image.state, limit) !== undefined;
     const slots = slotPinOf(ticket, limit);
-    // Also of a limit that is no longer there, or that it comes too late for: it was not used.
+    // Usage is taken back even if the limit is gone, or the give-back too late for its tokens.
     const isUncounted = isThere || env.dialect.countsByHour;
     if (isUncounted && (slots === undefined || !back.slotsUsed)) builder.add(namesOf(limit).tc, -milli);
     if (bypass) continue;
@@ -74,7 +162,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
       isLeftOut = true;
       continue;
     }
-    if (image !== undefined && !belongs(image.state, limit, back, env)) {
+    if (image !== undefined && !isOfTake(image.state, limit, back, env)) {
       isLeftOut = true;
       continue;
     }
@@ -85,8 +173,7 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
     pinPeriod(builder, limit, pin);
     if (image !== undefined) env.dialect.capCredit(builder, image, { limit, milli });
   }
-  // An amount that does not belong there now may belong there again, once the limit has changed. How much room there is depends
-  // on the epoch, too.
+  // An amount that does not belong now may belong again once the limit has changed. The room depends on the epoch too.
   if (image !== undefined && (isLeftOut || back.bounded.length > 0)) pinEpoch(builder, image);
   if (image !== undefined) for (const [tk, milli] of bounds(image, back, env)) builder.where(tk, "<=", milli);
   if (env.dialect.countsByHour) countBack(builder, image, back, env);
@@ -97,13 +184,13 @@ export function creditForm(key: ItemKey, image: Image | undefined, back: GiveBac
 }
 
 /**
- * What the give-back takes out of the open hour besides tokens. The hour of the reading must be open, or a later one: an hour
- * that is over is final. The item must live as long as the usage is kept: a sweep lets it expire early once nothing is counted.
+ * Takes usage other than tokens out of the open hour. The hour of the reading must be open, or a later one: an hour that is over
+ * is final. The item must live as long as the usage is kept: a sweep lets it expire early once nothing is counted.
  */
 function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBack, env: Env): void {
   const { readingMs, amounts, bypass, requests, overdrafts, wouldRefuse } = back;
   const hour = hourNumber(readingMs);
-  // Known to be an earlier hour, which goes on because the one before it could not be put on its sheet.
+  // An earlier hour is still open, because the hour before it could not be put on its sheet.
   if (image !== undefined && readingMs >= image.hourEndMs) pinEpoch(builder, image);
   else builder.where(UH, ">=", hour).whereUnless(TTL, ">=", usageUntilS((hour + 1) * HOUR_MS, env));
   builder.add(RQ, -requests);
@@ -112,7 +199,7 @@ function countBack(builder: WriteBuilder, image: Image | undefined, back: GiveBa
   for (const { limit, milli } of wouldRefuse) builder.add(namesOf(limit).wr, -milli);
 }
 
-/** Whether the write must rebase: time did something else than drip, an hour is over, or it would expire too early. */
+/** True if the write must rebase: time did more than drip, an hour is over, or the item would expire too early. */
 function mustRebase(image: Image, back: GiveBack, env: Env): boolean {
   const { readingMs } = back;
   const minds = !isOnlySlots(back) || isOverBy(back, readingMs);
@@ -144,7 +231,7 @@ function negated(amounts: readonly Amount[]): readonly Amount[] {
   return amounts.map(({ limit, milli }) => ({ limit, milli: 0 - milli }));
 }
 
-// A capacity may be the largest exact number, and what is given back stands on top of it until it is cut off.
+// A capacity may be the largest exact number, and a give-back stands on top of it until it is cut off.
 function addTokens(builder: WriteBuilder, image: Image | undefined, limit: string, milli: number): void {
   const { tk } = namesOf(limit);
   const mostMilli = STORED_MAX_MILLI - milli;
@@ -155,7 +242,7 @@ function addTokens(builder: WriteBuilder, image: Image | undefined, limit: strin
   else builder.present(tk).add(tk, milli);
 }
 
-/** Whether time has done something else than drip since the item was written. */
+/** True if time has done more than drip since the item was written. */
 function isPastBoundary(image: Image, readingMs: number, env: Env): boolean {
   const vu = numberOf(image.item, VU);
   if (readingMs >= image.state.validUntilMs) return true;
@@ -163,7 +250,7 @@ function isPastBoundary(image: Image, readingMs: number, env: Env): boolean {
 }
 
 /**
- * Whether the mark on the item only says that configuration changed. Were the item rebased for it, by limits that were changed, the
+ * True if the mark on the item only says that configuration changed. If the item were rebased for it, with changed limits, the
  * change would count from the give-back on.
  */
 function isAnnounced({ item }: Image, { dialect }: Env): boolean {
@@ -182,11 +269,11 @@ function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
     if (bypass || closing.includes(limit)) return [];
     const pin = slotPinOf(ticket, limit);
     if (pin === undefined) {
-      return belongs(rebased.state, limit, back, env) ? [{ limit, milli: -milli, whenShort: "owe" }] : [];
+      return isOfTake(rebased.state, limit, back, env) ? [{ limit, milli: -milli, whenShort: "owe" }] : [];
     }
     if (isHeldIn(rebased.state, pin, milli))
       return [{ limit, milli: -milli, whenShort: "owe", slots: [{ pin, milli }] }];
-    // What ends with this write is gone by it.
+    // A slice that ends with this write is removed by it.
     if (pin.endMs > at.atMs) gone.push(goneFrom(pin, milli));
     return [];
   });
@@ -195,7 +282,7 @@ function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
   if (step.kind !== "write") throw new RangeError("Nothing is taken by a give-back; nothing can be short.");
   const { write } = step;
   const most = bounds(image, back, env).map(([name, value]): Clause => [{ name, is: "<=", value }]);
-  // Where another request has taken from the window meanwhile, it stays open.
+  // The window stays open if another request has taken from it meanwhile.
   const least = closing.map((limit): Clause => {
     const value = findLimit(image.state, limit)?.tokensMilli ?? 0;
     return [{ name: namesOf(limit).tk, is: ">=", value }];
@@ -203,28 +290,28 @@ function rebasedCredit(image: Image, back: GiveBack, env: Env): ItemWrite {
   return { ...write, when: [...write.when, ...most, ...least, ...gone] };
 }
 
-/** The most that the limits may hold in which the give-back must have room. */
+/** Upper bounds for limits in which the give-back must have room. */
 function bounds(image: Image, back: GiveBack, { calendar }: Env): (readonly [tk: string, milli: number])[] {
   const { bounded, ticket, readingMs } = back;
   if (bounded.length === 0) return [];
   const now = acrossBoundaries(image.state, readingMs, calendar);
   return bounded.flatMap(({ limit, milli }) => {
     const held = findLimit(image.state, limit);
-    const roomMilli = roomFor(now, limit, ticket, readingMs, calendar);
+    const roomMilli = roomFor(now, limit, { ticket, readingMs, calendar });
     if (held === undefined || roomMilli === undefined) return [];
     return [[namesOf(limit).tk, held.tokensMilli + roomMilli - milli] as const];
   });
 }
 
 /**
- * Sessions that were opened by the request which is being undone, and hold everything again with what comes back: nobody else has
- * used the window, so it is closed, as if it had never been open.
+ * Sessions that the undone request opened, and that are full again with this give-back: no other request has used the window, so
+ * it is closed, as if it had never been open.
  */
 function closable(state: BucketState, back: GiveBack, env: Env): readonly string[] {
   return back.opened.filter((limit) => {
     const held = findLimit(state, limit);
     const milli = back.amounts.find((one) => one.limit === limit)?.milli;
-    if (held === undefined || milli === undefined || !belongs(state, limit, back, env)) return false;
+    if (held === undefined || milli === undefined || !isOfTake(state, limit, back, env)) return false;
     const isUsed = held.tokensMilli + milli < held.terms.capacityMilli;
     return !isUsed && held.quota?.topUpMilli === 0 && held.rememberUntilMs === 0;
   });
@@ -240,14 +327,13 @@ function withClosed(state: BucketState, closing: readonly string[], { calendar }
   return assembled({ ...state, limits }, calendar);
 }
 
-function belongs(state: BucketState, limit: string, { ticket, readingMs }: GiveBack, { calendar }: Env): boolean {
+function isOfTake(state: BucketState, limit: string, { ticket, readingMs }: GiveBack, { calendar }: Env): boolean {
   const held = findLimit(state, limit);
-  const atMs = Math.max(readingMs, state.epochMs);
-  return held !== undefined && isOfPeriod(held, ticket, atMs) && hasComeTo(held, ticket, atMs, calendar);
+  return held !== undefined && belongs(state, held, { ticket, readingMs, calendar });
 }
 
-// An item that meets these is in the period of the take: an epoch before its end, no reset by hand since, the same window.
-// The rule of the reset itself need not be pinned, because a change of it is counted as a reset.
+// An item that meets these is in the period of the take: an epoch before its end, no reset by hand since, the same window. The
+// reset rule itself need not be pinned, because a change of it counts as a reset.
 function pinPeriod(builder: WriteBuilder, limit: string, pin: QuotaPin | undefined): void {
   const { ra, rn, ws } = namesOf(limit);
   if (pin === undefined) {

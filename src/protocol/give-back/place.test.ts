@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { fc } from "../../../test/properties.ts";
 import { imageOf, itemOf, KEY, withTokens } from "../../../test/protocol/kit.ts";
 import { availableMilli, bucketFor, findLimit } from "../../domain/bucket/bucket-state.ts";
 import { PLAIN_TICKET, ticketOf } from "../../domain/bucket/give-back.ts";
 import { limitMakers } from "../../domain/limits/limit.ts";
 import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Image } from "../item/codec.ts";
-import { isRightPlace, type Placed, placed } from "./place.ts";
+import { isRightPlace, type Placed, placesFor } from "./place.ts";
 
 const T0 = Date.UTC(2026, 2, 15, 12);
 const Kinds = limitMakers(calendar);
@@ -38,7 +38,7 @@ const ticket = ticketOf(whole, [{ limit: "month", milli: 1 }], T0, calendar);
 test("everything is placed once; what the shards have room for together must stay within their capacities", () => {
   fc.assert(
     fc.property(anyShards, anyAmounts, (images, amounts) => {
-      const places = placed(images, amounts, ticket, T0, calendar);
+      const places = placesFor(images, amounts, { ticket, readingMs: T0, calendar });
       for (const { limit, milli } of amounts) {
         const roomIn = (image: Image) =>
           Math.max(0, 100_000 - availableMilli(image.state, findLimit(image.state, limit) as never, T0));
@@ -51,7 +51,7 @@ test("everything is placed once; what the shards have room for together must sta
         for (const place of places) {
           const image = images[place.shard] as Image;
           assert.ok(of(place, "bounded") <= roomIn(image));
-          assert.ok(isRightPlace(image, place, ticket, T0, calendar));
+          assert.ok(isRightPlace(image, place, { ticket, readingMs: T0, calendar }));
         }
       }
     }),
@@ -61,15 +61,13 @@ test("everything is placed once; what the shards have room for together must sta
 test("one shard with room for all of it gets all of it, the roomiest first", () => {
   const images = [shardWith(0, 90, 90), shardWith(1, 20, 50), shardWith(2, 40, 0)];
   const place = (month: number, slow: number) =>
-    placed(
+    placesFor(
       images,
       [
         { limit: "month", milli: month * 1_000 },
         { limit: "slow", milli: slow * 1_000 },
       ],
-      ticket,
-      T0,
-      calendar,
+      { ticket, readingMs: T0, calendar },
     ).map(({ shard, amounts }) => [shard, ...amounts.map(({ milli }) => milli / 1_000)]);
   assert.deepEqual(place(30, 40), [[1, 30, 40]], "the second limit goes where the first one goes");
   assert.deepEqual(place(30, 60), [
@@ -83,24 +81,26 @@ test("one shard with room for all of it gets all of it, the roomiest first", () 
 });
 
 test("what does not belong to the present period goes to one shard, to be counted", () => {
-  const [place, ...others] = placed(
-    [shardWith(0, 90, 0), shardWith(1, 0, 0)],
-    [{ limit: "month", milli: 5_000 }],
-    PLAIN_TICKET,
-    T0,
+  const [place, ...others] = placesFor([shardWith(0, 90, 0), shardWith(1, 0, 0)], [{ limit: "month", milli: 5_000 }], {
+    ticket: PLAIN_TICKET,
+    readingMs: T0,
     calendar,
-  );
+  });
   assert.deepEqual(others, []);
   assert.deepEqual(place, { shard: 0, shardCount: 8, amounts: [{ limit: "month", milli: 5_000 }], bounded: [] });
 });
 
 test("a shard that others have filled, or that is one of another number by now, is not the place any more", () => {
-  const [place] = placed([shardWith(0, 50, 0)], [{ limit: "month", milli: 50_000 }], ticket, T0, calendar);
+  const [place] = placesFor([shardWith(0, 50, 0)], [{ limit: "month", milli: 50_000 }], {
+    ticket,
+    readingMs: T0,
+    calendar,
+  });
   assert.ok(place !== undefined);
-  assert.ok(isRightPlace(shardWith(0, 50, 0), place, ticket, T0, calendar));
-  assert.ok(isRightPlace(shardWith(0, 10, 0), place, ticket, T0, calendar));
-  assert.ok(!isRightPlace(shardWith(0, 51, 0), place, ticket, T0, calendar));
-  assert.ok(!isRightPlace({ ...shardWith(0, 50, 0), shardCount: 4 }, place, ticket, T0, calendar));
+  assert.ok(isRightPlace(shardWith(0, 50, 0), place, { ticket, readingMs: T0, calendar }));
+  assert.ok(isRightPlace(shardWith(0, 10, 0), place, { ticket, readingMs: T0, calendar }));
+  assert.ok(!isRightPlace(shardWith(0, 51, 0), place, { ticket, readingMs: T0, calendar }));
+  assert.ok(!isRightPlace({ ...shardWith(0, 50, 0), shardCount: 4 }, place, { ticket, readingMs: T0, calendar }));
 });
 
 test("a shard that no request came to since the last period is no place for what was taken in this one", () => {
@@ -111,8 +111,16 @@ test("a shard that no request came to since the last period is no place for what
   const day = 86_400_000;
   const taken = ticketOf({ ...bucket, epochMs: T0 + day }, [{ limit: "month", milli: 1 }], T0 + day, calendar);
   // By a clock that is behind, at which the shard is still in the period before.
-  const [place] = placed([shard], [{ limit: "month", milli: 5_000 }], taken, T0 + 1, calendar);
+  const [place] = placesFor([shard], [{ limit: "month", milli: 5_000 }], {
+    ticket: taken,
+    readingMs: T0 + 1,
+    calendar,
+  });
   assert.deepEqual(place?.bounded, [], "there is no room for it");
   const own = ticketOf(bucket, [{ limit: "month", milli: 1 }], T0, calendar);
-  assert.equal(placed([shard], [{ limit: "month", milli: 5_000 }], own, T0 + 1, calendar)[0]?.bounded.length, 1);
+  assert.equal(
+    placesFor([shard], [{ limit: "month", milli: 5_000 }], { ticket: own, readingMs: T0 + 1, calendar })[0]?.bounded
+      .length,
+    1,
+  );
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { fc } from "../../../test/properties.ts";
 import { anyScene, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
 import { isIdle } from "../../domain/bucket/bucket-questions.ts";
 import { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
@@ -46,7 +46,7 @@ test("a state of any kinds of limits comes back from its item as it was", () => 
       assert.equal(image.canonical, canonicalOfSet(set));
       for (const [i, held] of state.limits.entries()) {
         const back = told.limits[i];
-        // Of a quota nothing drips, so it has no fraction to remember.
+        // A quota does not drip, so it has no fraction to remember.
         assert.deepEqual({ ...back, limit: undefined }, { ...held, limit: undefined });
       }
     }),

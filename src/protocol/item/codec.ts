@@ -1,13 +1,14 @@
-import type { Part } from "../../bucket/share.ts";
+import type { Part } from "../../bucket/balance.ts";
 import { assembled, type BucketState, type LimitState } from "../../domain/bucket/bucket-state.ts";
 import { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
 import { termsAt } from "../../domain/bucket/limit-state.ts";
-import { withMark } from "../../domain/bucket/mark-words.ts";
+import { withMark } from "../../domain/bucket/mark-keeper.ts";
 import { HOUR_MS } from "../../domain/charge/usage.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
 import { rulesOf } from "../../domain/limits/kinds/table.ts";
 import type { Limit } from "../../domain/limits/limit.ts";
 import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limits/limit-set.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
+import { given } from "../../domain/names/given.ts";
 import type { Item, ItemKey } from "../../ports/item-store.ts";
 import {
   BN,
@@ -26,32 +27,30 @@ import {
 } from "./attributes.ts";
 import { damageIn } from "./damage.ts";
 import type { Dialect } from "./dialect.ts";
-import { canonicalOf, canonicalOfSet, type Damaged, limitIn } from "./limit-words.ts";
-import { slicesAgain, slicesIn } from "./stored-slices.ts";
+import { canonicalOf, canonicalOfSet, type Damaged, limitIn, slicesAgain, slicesIn } from "./limit-words.ts";
 
-/** An item as it was seen, and what it means. */
+/** An item as it was seen, and its meaning. */
 export interface Image {
   readonly key: ItemKey;
   readonly item: Item;
-  /** The shard's own: its terms are its share. */
+  /** The state of the shard: its terms are its share. */
   readonly state: BucketState;
   readonly shardCount: number;
-  /** The configured limits as text; equal texts are equal limits, however they were written down. */
+  /** The configured limits as text; equal texts are equal limits, however they were written. */
   readonly canonical: string;
-  /** The first instant after the open hour of usage; `Infinity` where counters have no hours. */
+  /** The first instant after the open hour of usage; `Infinity` if counters have no hours. */
   readonly hourEndMs: number;
 }
 
 interface DecodeContext {
   readonly calendar: Calendar;
   readonly dialect: Dialect;
-  /** An earlier image of the same item: what has not changed is not worked out again. */
+  /** An earlier image of the same item: unchanged parts are reused. */
   readonly like: Image | undefined;
-  /** The caller's limits; where the item's are the same, these very objects are used. */
+  /** The caller's limits; these objects are used where the item's limits are the same. */
   readonly set: LimitSet | undefined;
 }
 
-/** What an item says, or what of it cannot be read. */
 type DecodedItem = { readonly kind: "decoded"; readonly image: Image } | Damaged;
 
 export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set }: DecodeContext): DecodedItem {
@@ -81,11 +80,10 @@ export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set 
   const canonical = canonicalOf(limits.slice(0, configured.length).map(({ limit }) => limit));
   const known = set !== undefined && canonicalOfSet(set) === canonical ? set : undefined;
   const signature = (known ?? limitSet(limits.slice(0, configured.length).map(({ limit }) => limit))).signature;
-  const changeNumber = numberOf(item, CFC);
   const origin: SetOrigin = {
-    ...{ asOfMs: numberOf(item, CFA) ?? 0, generation: null },
-    ...(changeNumber === undefined ? {} : { changeNumber }),
-    ...(CFG in item ? { given: true as const } : {}),
+    asOfMs: numberOf(item, CFA) ?? 0,
+    generation: null,
+    ...given({ changeNumber: numberOf(item, CFC), given: CFG in item ? (true as const) : undefined }),
   };
   const writtenMs = Math.max(epochMs, numberOf(item, LW) ?? epochMs);
   const state = assembled({ epochMs, limits, signature, origin, writtenMs }, calendar);
@@ -93,7 +91,7 @@ export function decode(key: ItemKey, item: Item, { calendar, dialect, like, set 
   return { kind: "decoded", image };
 }
 
-/** The image of an item that is to be readable; throws `ItemUnreadable` where it is not. */
+/** Decodes an item that must be readable; throws `ItemUnreadable` otherwise. */
 export function readableImage(key: ItemKey, item: Item, context: DecodeContext): Image {
   const decoded = decode(key, item, context);
   if (decoded.kind === "damaged") throw new ItemUnreadable(key, decoded.damage);
@@ -107,7 +105,7 @@ function hourEndIn(item: Item, dialect: Dialect): number {
   return hour === undefined ? Number.NEGATIVE_INFINITY : (hour + 1) * HOUR_MS;
 }
 
-/** The image with the caller's own limit objects, where they are the same limits written differently. */
+/** Replaces the limits of the image by the caller's objects, if they are the same limits written differently. */
 export function withCallersLimitObjects(image: Image, set: LimitSet): Image {
   if (image.state.signature === set.signature || image.canonical !== canonicalOfSet(set)) return image;
   const limits = image.state.limits.map((held) => {
@@ -122,16 +120,16 @@ export function numberOf(item: Item, name: string): number | undefined {
   return typeof value === "number" ? value : undefined;
 }
 
-// A write that changes anything but tokens and counters moves the epoch too; the dialect knows of writers that do not.
+// A write that changes more than tokens and counters moves the epoch too; the dialect knows of writers that do not.
 function isSameButTokens(item: Item, like: Image, dialect: Dialect): boolean {
   const before = like.item;
   if (item[RF] !== before[RF] || item[BN] !== before[BN]) return false;
   if (item[CFA] !== before[CFA] || item[CFL] !== before[CFL]) return false;
   if (item[SHARD_COUNT] !== before[SHARD_COUNT] || !dialect.sameParameters(item, before)) return false;
-  // Only numbers change from take to take: whatever else has changed is looked at closer.
+  // Only numbers change from take to take. Any other change needs a full decode.
   for (const name in item) if (item[name] !== before[name] && !Number.isSafeInteger(item[name])) return false;
   for (const { name } of like.state.limits) if (!(namesOf(name).tk in item)) return false;
-  // Of a bucket without a number of its own, those of its quotas tell that it was made anew in the same millisecond.
+  // A bucket without a number of its own shows by the numbers of its quotas that it was made anew in the same millisecond.
   return like.state.plain || like.state.limits.every(({ name }) => item[namesOf(name).rn] === before[namesOf(name).rn]);
 }
 
@@ -177,7 +175,7 @@ function decodedLimit(item: Item, limit: Limit, context: LimitContext): LimitSta
     terms,
     configured,
     tokensMilli: numberOf(item, names.tk) ?? 0,
-    // Under a refill period that was changed in place the fraction means nothing.
+    // A fraction from before a change of the refill period means nothing.
     remainder: carried && fr < terms.refillPeriodMs ? fr : 0,
     quota: drips ? undefined : quotaIn(item, names, topUpMilli),
     slices: slicesIn(item, names),

@@ -1,5 +1,5 @@
 import type { Damage } from "../../domain/bucket/item-unreadable.ts";
-import { markIn } from "../../domain/bucket/mark-words.ts";
+import { markIn } from "../../domain/bucket/mark-keeper.ts";
 import { MILLI_MAX, PERIOD_MAX_MS } from "../../domain/limits/limit-numbers.ts";
 import { FIELDS_STORED } from "../../domain/limits/limit-stored.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
@@ -29,15 +29,15 @@ import {
   WCU,
 } from "./attributes.ts";
 
-/** What an attribute must be; the sentence goes on "..., not". */
+/** The rule for an attribute; `wants` continues the sentence "..., not". */
 interface Rule {
   readonly wants: string;
   allows(value: ItemValue): boolean;
 }
 
 /**
- * What is wrong with the item of a shard; undefined where it can be read. Whatever a number or text is worked with for is looked
- * at, so that damage is never taken for a value: a balance that is not there would be full, an epoch of 0 would refill it.
+ * The damage of a shard's item; undefined if it can be read. Every number and text that is used is checked, so that damage is
+ * never taken for a value: a missing balance would be full, an epoch of 0 would refill it.
  */
 export function damageIn(item: Item): Damage | undefined {
   const limits = new Set(limitNamesIn(item));
@@ -49,18 +49,18 @@ export function damageIn(item: Item): Damage | undefined {
   return undefined;
 }
 
-/** Whether the attribute is one that a bucket is read from. */
+/** True if a bucket is read from this attribute. */
 export function isReadAttribute(attribute: string): boolean {
   return OF_THE_BUCKET[attribute] !== undefined || NONCE.test(attribute) || OF_A_LIMIT.test(attribute);
 }
 
-/** Whether a value can stand in an attribute that a bucket is read from. What is not there cannot. */
+/** True if a value may stand in an attribute that a bucket is read from; a missing value may not. */
 export function isSound(attribute: string, value: ItemValue | undefined): boolean {
   const rule = OF_THE_BUCKET[attribute] ?? (isCounter(attribute) === undefined ? undefined : COUNT);
   return value !== undefined && (rule?.allows(value) ?? false);
 }
 
-/** Whether an attribute belongs to the usage of the open hour, or of the one before; undefined: to neither. */
+/** The hour of usage that an attribute belongs to; undefined if it is no counter. */
 export function isCounter(attribute: string): "open" | "closed" | undefined {
   if (attribute === UH || attribute === RQ) return "open";
   if (attribute === UP || attribute === RQP) return "closed";
@@ -68,7 +68,7 @@ export function isCounter(attribute: string): "open" | "closed" | undefined {
   return Object.hasOwn(HOURS_BY_END, what) ? HOURS_BY_END[what] : undefined;
 }
 
-/** The same of what was counted: the rest of the item is not looked at for it. */
+/** Like `damageIn`, for counters only. */
 export function countDamageIn(item: Item): Damage | undefined {
   for (const attribute of Object.keys(item)) {
     const rule = OF_THE_BUCKET[attribute] ?? COUNT;
@@ -85,7 +85,7 @@ function ruleFor(attribute: string, limits: ReadonlySet<string>): Rule | undefin
   if (NONCE.test(attribute)) return WHOLE;
   const [, limit, what] = OF_A_LIMIT.exec(attribute) ?? [];
   if (limit === undefined || what === undefined) return undefined;
-  // Counters stay until the hour is closed, whether or not the limit does.
+  // Counters stay until the hour is closed, even if the limit goes.
   if (Object.hasOwn(HOURS_BY_END, what)) return COUNT;
   if (limit === WCU) return Object.hasOwn(OF_LIMITS, what) ? WHOLE : undefined;
   return limits.has(limit) && Object.hasOwn(OF_LIMITS, what) ? OF_LIMITS[what] : undefined;
@@ -101,17 +101,17 @@ function whole(least: number, most: number): Rule {
 
 const NONCE = /^n[0-9a-f]$/;
 const OF_A_LIMIT = /^b_(.+)_([a-z]+|[eh][0-7])$/;
-/** The last instant that dates know. */
+/** The last instant of a JavaScript date. */
 const LAST_MS = 8_640_000_000_000_000;
 const LAST_HOUR = 2_400_000_000;
-/** As many as the original's readers expect at most. */
+/** The most that the original's readers expect. */
 export const SHARDS_MAX = 32;
 
 const WHOLE: Rule = {
   wants: "a whole number up to 2^53 - 1",
   allows: (value) => typeof value === "number" && Number.isSafeInteger(value),
 };
-// It may be of any size: a soft limit, or a bypass, lets everything through, and all of it is counted.
+// A count may be of any size: a soft limit or a bypass lets everything through, and all of it is counted.
 const COUNT: Rule = {
   wants: "a whole number",
   allows: (value) => typeof value === "bigint" || (typeof value === "number" && Number.isSafeInteger(value)),
@@ -144,7 +144,7 @@ const OF_THE_BUCKET: Readonly<Record<string, Rule | undefined>> = {
   [SCHED_TZ]: TEXT,
 };
 
-/** By the end of the attribute's name. How long a limit is soft is no number of ours to go by: that it is there says that it is. */
+/** Rules by the suffix of the name. The value of `soft` is not used: its presence means that the limit is soft. */
 const OF_LIMITS: Readonly<Record<string, Rule | undefined>> = {
   tk: WHOLE,
   cp: whole(0, MILLI_MAX),

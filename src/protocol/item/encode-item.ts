@@ -22,12 +22,11 @@ import {
   WCU_MILLI,
 } from "./attributes.ts";
 import type { Dialect } from "./dialect.ts";
-import { encodedLimit, ownAttributes, zoneOfLimits } from "./limit-words.ts";
-import { storeHeld } from "./stored-slices.ts";
+import { encodedLimit, ownAttributes, storeHeld, zoneOfLimits } from "./limit-words.ts";
 
 /**
- * A whole new item: its tokens are the state's, and nothing has been counted yet but the write that makes it. `birth`: which
- * bucket it is; undefined where no number was drawn.
+ * A new item: its tokens are the state's, and only the write that creates it is counted. `birth`: the number of the bucket;
+ * undefined if none was drawn.
  */
 export function newItem(state: BucketState, birth: ItemValue | undefined, env: Env): Record<string, ItemValue> {
   const item: Record<string, ItemValue> = { ...parametersOf(state, env, undefined), [RF]: state.epochMs, [RQ]: 0 };
@@ -43,21 +42,21 @@ export function newItem(state: BucketState, birth: ItemValue | undefined, env: E
 }
 
 /**
- * Makes a new item say "read configuration": it is not made by a request whose configuration was read for it, so a change of
- * access may have been announced before there was an item to announce it on.
+ * Makes a new item say "read configuration": the creating request did not read it for this bucket, so a change of access may have
+ * been announced before there was an item.
  */
 export function markUnread(item: Record<string, ItemValue>, { dialect }: Env): void {
   if (dialect.announcesConfig({ [VU]: 0 })) item[VU] = 0;
 }
 
-/** The attributes of a bucket and of each limit, but for tokens and counters. `vu` replaces the state's own. */
+/** The attributes of a bucket and of each limit, without tokens and counters. `vu` replaces the state's own. */
 export function parametersOf(state: BucketState, { softUntilMs, dialect }: Env, vu: 0 | undefined): Item {
   const item: Record<string, ItemValue> = { ...dialect.grantsOf(state) };
   const softMs = softUntilMs(state.epochMs);
   const zone = zoneOfLimits(state.limits);
   for (const limit of state.limits) {
     Object.assign(item, encodedLimit(limit, softMs, zone));
-    // The original begins periods and knows nothing of it: it would be that of a period before.
+    // The original begins periods without updating it: it would belong to a period before.
     if (!dialect.notesTakes) delete item[namesOf(limit.name).cf];
   }
   if (state.limits.some(({ remainder }) => remainder !== 0)) item[FRF] = state.epochMs;
@@ -72,7 +71,7 @@ export function parametersOf(state: BucketState, { softUntilMs, dialect }: Env, 
   return item;
 }
 
-/** The names of all attributes that a rebase from one state to another may change. */
+/** The attributes that a rebase from one state to another may change. */
 export function parameterNames(
   item: Item,
   before: BucketState,
@@ -81,7 +80,7 @@ export function parameterNames(
 ): Set<string> {
   const names = new Set<string>([FRF, SCHED, RSCHED, SCHED_TZ, VU, CFA, CFC, CFG, CFL, SHARD_COUNT]);
   for (const { name } of [...before.limits, ...after]) for (const own of ownAttributes(namesOf(name))) names.add(own);
-  // A limit that is forgotten takes its tokens and marks with it, but not what was counted in the open hour: that goes when it is closed.
+  // A forgotten limit takes its tokens and marks with it. Its counters of the open hour stay until that is closed.
   for (const { name } of before.limits) {
     if (after.some((limit) => limit.name === name)) continue;
     const { tk, tc, th, tb, held } = namesOf(name);
@@ -90,7 +89,6 @@ export function parameterNames(
   return names;
 }
 
-/** Of how many shards a state is one. */
 export function shardCountOf({ limits }: BucketState): number {
   return limits[0]?.part?.count ?? 1;
 }

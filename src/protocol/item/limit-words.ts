@@ -1,23 +1,44 @@
 import type { LimitState } from "../../domain/bucket/bucket-state.ts";
+import { NO_SLICES, type Slice } from "../../domain/bucket/holds.ts";
 import type { Damage } from "../../domain/bucket/item-unreadable.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
 import { STORED } from "../../domain/limits/kinds/table.ts";
 import { type Limit, zoneOf } from "../../domain/limits/limit.ts";
 import type { StoredValue } from "../../domain/limits/limit-field.ts";
 import type { LimitSet } from "../../domain/limits/limit-set.ts";
 import { COMMON_STORED, FIELDS_STORED } from "../../domain/limits/limit-stored.ts";
-import { TZ_DEFAULT } from "../../domain/limits/schedule.ts";
+import { type Calendar, TZ_DEFAULT } from "../../domain/limits/schedule.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
-import { type LimitNames, namesOf, SCHED_TZ } from "./attributes.ts";
-import { storeEnds } from "./stored-slices.ts";
+import { type LimitNames, MARKS, namesOf, SCHED_TZ } from "./attributes.ts";
 
-/** What of an item cannot be read. */
+export function slicesIn(item: Item, { ends, held }: LimitNames): readonly Slice[] {
+  let slices: Slice[] | undefined;
+  for (let place = 0; place < ends.length; place++) {
+    const endMs = item[ends[place] as string];
+    if (typeof endMs !== "number") continue;
+    slices ??= [];
+    slices.push({ place, endMs, heldMilli: Number(item[held[place] as string] ?? 0) });
+  }
+  return slices ?? NO_SLICES;
+}
+
+/** Reads slices again, with the amounts held by another image of the same epoch. */
+export function slicesAgain(slices: readonly Slice[], item: Item, limit: string): readonly Slice[] {
+  if (slices.length === 0) return slices;
+  const { held } = namesOf(limit);
+  return slices.map(({ place, endMs }) => ({ place, endMs, heldMilli: Number(item[held[place] as string] ?? 0) }));
+}
+
+/** Stores what slices of a new item hold: on other items amounts are added or subtracted. */
+export function storeHeld(item: Record<string, ItemValue>, limit: string, slices: readonly Slice[]): void {
+  for (const { place, heldMilli } of slices) item[namesOf(limit).held[place] as string] = heldMilli;
+}
+
 export interface Damaged {
   readonly kind: "damaged";
   readonly damage: Damage;
 }
 
-/** Attributes of a limit that follow from configuration and period; without tokens and counters. */
+/** The attributes of a limit that follow from configuration and period; without tokens and counters. */
 export function encodedLimit(
   { name, limit, remainder, quota, slices, rememberUntilMs, resetsBefore }: LimitState,
   softUntilMs: number,
@@ -32,7 +53,8 @@ export function encodedLimit(
   if (tz !== undefined && tz !== zone) item[names.tz] = tz;
   if (remainder !== 0) item[names.fr] = remainder;
   if (rememberUntilMs !== 0) item[names.ru] = rememberUntilMs;
-  storeEnds(item, names, slices);
+  // Slices are opened and closed only together with the epoch.
+  for (const { place, endMs } of slices) item[names.ends[place] as string] = endMs;
   if (quota === undefined) {
     if (resetsBefore !== 0) item[names.rn] = resetsBefore;
     return item;
@@ -47,28 +69,16 @@ export function encodedLimit(
   return item;
 }
 
-/** All attributes that a limit may have, but for its tokens, what is held of it, its counters and what was told of it. */
+/** All attributes of a limit, except tokens, held slots, counters and told thresholds. */
 export function ownAttributes(names: LimitNames): readonly string[] {
-  const { cp, ra, rp, fr, ws, wa, tu, cf, rn, gc, tz, ru } = names;
-  return [
-    cp,
-    ra,
-    rp,
-    fr,
-    ...FIELDS_STORED.map(({ attribute }) => names[attribute]),
-    ...names.ends,
-    ws,
-    wa,
-    tu,
-    cf,
-    rn,
-    gc,
-    tz,
-    ru,
-  ];
+  const fields = FIELDS_STORED.map(({ attribute }) => names[attribute]);
+  return [names.cp, names.ra, names.rp, names.fr, ...fields, ...names.ends, ...KEPT_MARKS.map((mark) => names[mark])];
 }
 
-/** The one zone of the configured limits on a bucket, if any of them goes by the calendar. They stand first. */
+/** All marks but those of thresholds. */
+const KEPT_MARKS = MARKS.filter((mark) => mark !== "th" && mark !== "tb");
+
+/** The zone of the configured limits, if any of them goes by the calendar. They come first. */
 export function zoneOfLimits(limits: readonly { readonly limit: Limit }[]): string | undefined {
   for (const { limit } of limits) {
     const zone = zoneOf(limit);
@@ -77,7 +87,7 @@ export function zoneOfLimits(limits: readonly { readonly limit: Limit }[]): stri
   return undefined;
 }
 
-/** The limits as text that is the same for the same limits. */
+/** A text that is equal for equal limits. */
 export function canonicalOfSet(set: LimitSet): string {
   let text = canonicals.get(set);
   if (text === undefined) {
@@ -87,13 +97,11 @@ export function canonicalOfSet(set: LimitSet): string {
   return text;
 }
 
-/** A limit in the words of the table. */
 interface LimitWords {
   readonly cp: number;
   readonly ra: number;
   readonly rp: number;
   readonly tz: string | undefined;
-  /** The fields that it has, as they are stored. */
   readonly fields: readonly (readonly [field: Stored, value: StoredValue])[];
 }
 
@@ -115,7 +123,7 @@ function wordsOf(limit: Limit): LimitWords {
   return found;
 }
 
-/** The same of limits that are in no set. */
+/** Like `canonicalOfSet`, for limits outside a set. */
 export function canonicalOf(limits: readonly Limit[]): string {
   return limits
     .map((limit) => {
@@ -125,7 +133,7 @@ export function canonicalOf(limits: readonly Limit[]): string {
     .join(";");
 }
 
-/** A limit as an item has it; where the caller goes by the same, the caller's own object. */
+/** Decodes a limit of an item; returns the caller's object if it is the same limit. */
 export function limitIn(
   item: Item,
   name: string,
@@ -182,16 +190,15 @@ function isSame(own: LimitWords["fields"], stored: readonly FoundField[]): boole
   );
 }
 
-/** The fields that an item has of a limit, in the order of the table. */
 function fieldsIn(item: Item, names: LimitNames): readonly FoundField[] {
   const found: FoundField[] = [];
   for (const field of COMMON_STORED) {
     const stored = fieldIn(item, names, field);
     if (stored !== undefined) found.push(stored);
   }
-  // The last kind first: a limit with a field of its own does not go by what is said for all limits of the item.
+  // The last kind comes first: a limit with a field of its own ignores values for all limits of the item.
   for (const field of STORED.toReversed()) {
-    // Nor does a limit that refills.
+    // A limit that refills ignores them as well.
     if (field.common !== undefined && item[names.ra] !== 0) continue;
     const stored = fieldIn(item, names, field);
     if (stored !== undefined) return [...found, stored];
@@ -199,7 +206,7 @@ function fieldsIn(item: Item, names: LimitNames): readonly FoundField[] {
   return found;
 }
 
-/** The limit's own value, else the one for all limits of the item; "-" stands for none. */
+/** The limit's own value, else the one for all limits of the item; "-" means none. */
 function fieldIn(item: Item, names: LimitNames, field: Stored): FoundField | undefined {
   const own = names[field.attribute];
   const attribute = own in item ? own : (field.common ?? own);

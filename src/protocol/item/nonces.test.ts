@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
-import { NONCE_SLOTS, nonceSlot } from "./attributes.ts";
-import { Nonces } from "./nonces.ts";
+import { fc } from "../../../test/properties.ts";
+import { NONCE_SLOTS, Nonces, nonceSlot } from "./attributes.ts";
 
 const anyChance = fc.integer({ min: 0, max: 2 ** 33 - 1 });
 

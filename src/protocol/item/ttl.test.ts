@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { fc } from "../../../test/properties.ts";
 import { anyBucketOf, anyEpoch, anyLimits, anyZone } from "../../../test/protocol/kit.ts";
 import { isIdle } from "../../domain/bucket/bucket-questions.ts";
 import { advanced, availableMilli, type BucketState } from "../../domain/bucket/bucket-state.ts";
 import { boundaryAfter, fullLimit } from "../../domain/bucket/limit-state.ts";
 import { kindOf } from "../../domain/limits/kinds/table.ts";
 import { capacityMaxMilli, limitMakers } from "../../domain/limits/limit.ts";
-import { keptUntilFromS, keptUntilS } from "./ttl.ts";
+import { keptUntilFromS, keptUntilS } from "../take/expiry.ts";
 
 const Kinds = limitMakers(calendar);
 const HOUR_MS = 3_600_000;
@@ -31,7 +31,7 @@ function spent(state: BucketState, debtMilli: number): BucketState {
   return { ...state, limits };
 }
 
-/** Whether the bucket, left alone, is full in every limit at some instant up to then. With windows: in the largest. */
+/** Tells whether the bucket, left alone, is full in every limit at some instant up to then. With windows: in the largest. */
 function isFullBy(state: BucketState, untilMs: number): boolean {
   if (state.limits.every(({ limit }) => limit.schedule === undefined)) return isIdle(state, 0, untilMs, calendar);
   return state.limits.every((held) => {

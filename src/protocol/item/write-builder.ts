@@ -1,7 +1,9 @@
-import { type Count, plus } from "../../bucket/count.ts";
+import { type Count, plus } from "../../bucket/integers.ts";
 import type { Clause, Existence, Item, ItemKey, ItemValue, ItemWrite, WriteTrace } from "../../ports/item-store.ts";
 
-/** Puts one conditional write together, clause by clause. */
+type Comparison = "=" | "<>" | "<" | "<=" | ">" | ">=";
+
+/** Builds one conditional write, clause by clause. */
 export class WriteBuilder {
   readonly #when: Clause[] = [];
   readonly #set: Record<string, ItemValue> = {};
@@ -9,13 +11,13 @@ export class WriteBuilder {
   readonly #remove: string[] = [];
   #copy: Record<string, string> | undefined;
 
-  where(name: string, is: "=" | "<>" | "<" | "<=" | ">" | ">=", value: ItemValue): this {
+  where(name: string, is: Comparison, value: ItemValue): this {
     this.#when.push([{ name, is, value }]);
     return this;
   }
 
   /** The comparison holds, or the attribute is not there. */
-  whereUnless(name: string, is: "=" | "<>" | "<" | "<=" | ">" | ">=", value: ItemValue): this {
+  whereUnless(name: string, is: Comparison, value: ItemValue): this {
     this.#when.push([
       { name, is: "absent" },
       { name, is, value },
@@ -39,7 +41,7 @@ export class WriteBuilder {
     return this;
   }
 
-  /** The attribute has the value that it had in the item, or is absent as it was there. */
+  /** The attribute is as it was in the item: the same value, or absent. */
   asSeen(name: string, item: Item): this {
     const value = item[name];
     return value === undefined ? this.absent(name) : this.where(name, "=", value);
@@ -60,14 +62,14 @@ export class WriteBuilder {
     return this;
   }
 
-  /** The attribute becomes what another was before the write; what was not there counts as 0. */
+  /** The attribute becomes what another was before the write; a missing one counts as 0. */
   copy(name: string, from: string): this {
     this.#copy ??= {};
     this.#copy[name] = from;
     return this;
   }
 
-  /** Makes attributes of an item what is wanted: sets those that differ, removes those that are not wanted. */
+  /** Makes the attributes equal to `wanted`: sets those that differ, removes the others. */
   diffAttributes(item: Item, names: Iterable<string>, wanted: Item): this {
     for (const name of names) {
       const value = wanted[name];
@@ -95,4 +97,9 @@ export function putNew(key: ItemKey, item: Item, trace: WriteTrace | undefined):
 /** Deletes an item if the clauses hold. */
 export function removal(key: ItemKey, when: readonly Clause[], trace: WriteTrace | undefined): ItemWrite {
   return { key, kind: "delete", item: "exists", when, set: NOTHING, add: NOTHING, remove: NONE, trace };
+}
+
+/** True for the key of a shard, false for a record or a sheet beside it. */
+export function isShardKey({ operation, sheet }: ItemKey): boolean {
+  return operation === undefined && sheet === undefined;
 }

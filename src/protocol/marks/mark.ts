@@ -1,6 +1,6 @@
 import type { BucketState } from "../../domain/bucket/bucket-state.ts";
 import type { Ticket } from "../../domain/bucket/give-back.ts";
-import { markText, type Use } from "../../domain/bucket/mark-words.ts";
+import { markText, type Use } from "../../domain/bucket/mark-keeper.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
 import type { Crossed } from "../../domain/limits/thresholds.ts";
 import type { CallContext, Claim, Held } from "../../ports/bucket-store.ts";
@@ -10,33 +10,32 @@ import type { Image } from "../item/codec.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
 import type { JobOutcome } from "../take/job.ts";
 
-// What a take has to tell of a limit, and the write of its mark: pure.
+// Thresholds that a take has crossed, and the write of the mark that says so: pure.
 
-/** What a take used, by which reading. */
 export interface TakeUse {
   readonly amounts: readonly Amount[];
   readonly readingMs: number;
 }
 
-/** Who hears what takes have left. */
+/** Observes the outcomes of takes. */
 export interface TakeListener {
   /**
-   * A take or a debit left the bucket in this state, as far as this process knows; `image`: its item, where it has only one and
-   * that was seen with it.
+   * A take or a debit left the bucket in this state, as far as this process knows. `image`: the item, if the bucket has only one
+   * and it was seen.
    */
   look(of: Claim | Held, used: TakeUse, left: BucketState, image?: Image): void;
 }
 
-/** Percentages of limits that takes have reached (marks.ts). */
+/** Thresholds of limits that takes have crossed (marks.ts). */
 export interface ThresholdMarks extends TakeListener {
   watch(listener: (crossed: Crossed) => void): () => void;
-  /** Resolves when what was looked at so far is told, or will not be. */
+  /** Resolves when everything looked at so far is told, or will not be. */
   told(): Promise<void>;
 }
 
 /**
- * What the takes of a request left, until it is decided: those that are undone tell nothing. Of several takes from one bucket the last
- * counts; the others were given back.
+ * Collects the takes of a request until it is decided: takes that are undone tell nothing. Only the last take from a bucket
+ * counts; earlier ones were given back.
  */
 export class UndecidedTakes implements TakeListener {
   readonly #last = new Map<string, Parameters<TakeListener["look"]>>();
@@ -57,15 +56,15 @@ export class UndecidedTakes implements TakeListener {
   }
 }
 
-/** Who hears what takes of a call have left: at once, or once somebody knows that they stay. */
-export function listenerOf(marks: TakeListener, { undecided }: Pick<CallContext, "undecided">): TakeListener {
+/** The observer for the takes of a call: at once, or once the caller knows that they stay. */
+export function listenerFor(marks: TakeListener, { undecided }: Pick<CallContext, "undecided">): TakeListener {
   if (undecided === undefined) return marks;
   return { look: (...take) => undecided.add(() => marks.look(...take)) };
 }
 
 /**
- * What a take used, and by which reading it is looked at. After a lost answer its item shows what later readings and give-backs left: by its own
- * reading more would be used than was, and what was used before it is not known.
+ * The amounts of a take, and the reading to look at it by. After a lost answer the item shows what later readings and give-backs
+ * left: by the take's own reading more would seem used, and the use before it is unknown.
  */
 export function usedBy(
   amounts: readonly Amount[],
@@ -76,15 +75,12 @@ export function usedBy(
   return { amounts: unknown, readingMs: Math.max(readingMs, image.state.writtenMs ?? 0) };
 }
 
-/** What was taken of some amounts: nothing of a shadow limit that they did not fit. */
+/** The amounts without those that a shadow limit let pass. */
 export function takenOf(amounts: readonly Amount[], { shadowed }: Pick<Ticket, "shadowed">): readonly Amount[] {
   return shadowed.length === 0 ? amounts : amounts.filter(({ limit }) => !shadowed.includes(limit));
 }
 
-/**
- * Swaps a mark in for the one that the item has. The number alone would do: it changes with every mark, also with one that says
- * the same as that before it.
- */
+/** Swaps a mark in for the one on the item. Pinning the number alone would do: it changes with every mark, even if the text is the same. */
 export function markWrite(
   key: ItemKey,
   item: Item,

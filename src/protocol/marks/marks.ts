@@ -1,65 +1,56 @@
 import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
-import { advanced, type BucketState, findLimit, type LimitState, wholeOf } from "../../domain/bucket/bucket-state.ts";
-import { MarkKeeper } from "../../domain/bucket/mark-keeper.ts";
-import { crossedOf, dueOf, periodOf, toldText, type Use, useOf } from "../../domain/bucket/mark-words.ts";
+import { advanced, type BucketState, findLimit, type LimitState } from "../../domain/bucket/bucket-state.ts";
+import { dueOf, MarkKeeper, periodOf, toldText, type Use, useOf } from "../../domain/bucket/mark-keeper.ts";
 import { rulesOf } from "../../domain/limits/kinds/table.ts";
-import type { Crossed } from "../../domain/limits/thresholds.ts";
+import { type Crossed, crossedOf } from "../../domain/limits/thresholds.ts";
 import type { Claim, Held } from "../../ports/bucket-store.ts";
 import type { ProtocolContext } from "../context.ts";
-import {
-  type MarkAction,
-  type MarkPlan,
-  type MarkProgress,
-  type MarkResult,
-  markEnded,
-  nextMark,
-  onMark,
-  SENDING_MARK,
-} from "../decide/mark.ts";
+import { type SingleWrite, singleWrite } from "../decide/single-write.ts";
 import { namesOf } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import { drive } from "../process/drive.ts";
-import type { Machine } from "../process/machine.ts";
 import { RETRY } from "../process/retry-policy.ts";
-import type { BackgroundTasks } from "../shards/background-tasks.ts";
-import { readWhole, withoutDeadline } from "../shards/whole.ts";
+import { readWhole, stateOfShards, withoutDeadline } from "../shards/whole.ts";
 import { markWrite, type TakeUse, type ThresholdMarks } from "./mark.ts";
 
-/** What was not done, as it is told. */
 const NOT_TOLD = "a threshold could not be told";
 
-/** So often another process may be faster with a mark before this one leaves it to the next take. */
+/** After this many outruns by other processes the mark is left to the next take. */
 const OUTRUN_MAX = 8;
 
-/** A use that may have something to tell, and how shard 0 was seen with it; undefined: it was not. */
+/** A use that may cross a threshold, and the image of shard 0 seen with it, if any. */
 interface Looked {
   readonly bucket: BucketKey;
   readonly use: Use;
-  /** What it took. */
+  /** The amount of the take. */
   readonly milli: number;
   readonly image: Image | undefined;
 }
 
-/** `isAsMet`: nothing has changed the mark since the use met it, as far as this process knows. */
+/** `isAsMet`: as far as this process knows, the mark has not changed since the use. */
 interface Met extends Omit<Looked, "bucket"> {
   readonly isAsMet: boolean;
 }
 
-/** A bucket as a whole, with the item that has its marks. */
+/** A whole bucket, with the item that has its marks. */
 interface Seen {
   readonly state: BucketState;
   readonly image: Image;
 }
 
-/** Percentages of limits that takes have reached (`notifyAt`), on items: the mark is swapped in by a conditional write. */
+/** `outrun`: another process was faster, or the item is gone. */
+type Swapped =
+  | { readonly kind: "ours" }
+  | { readonly kind: "outrun"; readonly image: Image | undefined }
+  | { readonly kind: "not written"; readonly cause: unknown };
+
+/** Thresholds of limits that takes have crossed (`notifyAt`), on items: a conditional write swaps the mark in. */
 export class Marks implements ThresholdMarks {
   readonly #context: () => ProtocolContext;
-  readonly #background: () => BackgroundTasks;
   readonly #keeper = new MarkKeeper<Looked>();
 
-  constructor(context: () => ProtocolContext, background: () => BackgroundTasks) {
+  constructor(context: () => ProtocolContext) {
     this.#context = context;
-    this.#background = background;
   }
 
   watch(listener: (crossed: Crossed) => void): () => void {
@@ -71,10 +62,10 @@ export class Marks implements ThresholdMarks {
   }
 
   look(of: Claim | Held, { amounts, readingMs }: TakeUse, left: BucketState, image?: Image): void {
-    // By the limits that the bucket has: a lease may have been taken under older ones, which told nothing.
+    // Only the limits of the bucket count: a lease may have been taken under older ones, which told nothing.
     if (of.bypass || left.plain) return;
     const { env, caches } = this.#context();
-    // Shards that no request came to since may be in an earlier period.
+    // Shards without a recent request may be in an earlier period.
     const state = left.shards === undefined ? left : advanced(left, readingMs, env.calendar);
     for (const { limit: name, milli } of amounts) {
       const held = findLimit(state, name);
@@ -91,14 +82,14 @@ export class Marks implements ThresholdMarks {
 
   #begin(looked: Looked): void {
     const { bucket, use, image } = looked;
-    const { caches } = this.#context();
+    const { caches, background } = this.#context();
     const run = (one: Looked) => this.#run(one, one === looked ? image : this.#startOf(one));
     const holding = (work: () => Promise<void>) => caches.holding([bucket], work);
     const done = this.#keeper.begin(`${bucket.id}\n${use.limit}`, looked, run, holding);
-    if (done !== undefined) this.#background().track(done, bucket, "other", NOT_TOLD);
+    if (done !== undefined) background.track(done, bucket, "other", NOT_TOLD);
   }
 
-  /** The mark may have changed since a use met it: by what is known now it often has nothing to tell any more. */
+  /** The mark may have changed since the use: by the latest image there is often nothing left to tell. */
   #startOf({ bucket, image }: Looked): Image | undefined {
     const known = this.#context().caches.of(bucket).seen(0);
     return known?.eventuallyConsistent === false ? (known.image ?? image) : image;
@@ -116,7 +107,7 @@ export class Marks implements ThresholdMarks {
       const due = dueOf(now, marks);
       if (due === undefined) return;
       if (due.tell.length === 0) {
-        // Only a take sees that so little is used that a mark is taken back: the clock of this process may be ahead of theirs. One of
+        // Only a take proves that usage is low enough to take a mark back: the clock of this process may be ahead. A take of
         // several levels shows no item: others may have taken, and told that, before it was read.
         const isSeen = isAsMet && dueOf(use, marks)?.tell.length === 0;
         if (!isSeen || (met === undefined && this.#usedIn(held, seen.state, { use, milli }) > use.used.after)) return;
@@ -134,10 +125,9 @@ export class Marks implements ThresholdMarks {
   }
 
   /**
-   * What counts as used. Of a bucket in shards only reading all of them tells. Of a quota it is what was used in its period, whatever the
-   * limit has become since. Of a limit that refills, what was used once is over when the mark has changed since: what is used now is told. A
-   * take of several levels shows no item: others may have given back before it what this process did not know of, and of a limit that refills
-   * no more is told than the item shows.
+   * The use that counts. A bucket in shards must be read as a whole. A quota counts its period, whatever the limit has become
+   * since. For a limit that refills, an earlier use is over once the mark has changed: the current use is told. A take of several
+   * levels shows no item: others may have given back unseen, so a limit that refills tells no more than the item shows.
    */
   #useNow(held: LimitState, { state, image }: Seen, { use, milli, image: met, isAsMet }: Met): Use {
     const hasPeriods = rulesOf(use.rule).hasPeriods || rulesOf(held.limit).hasPeriods;
@@ -146,7 +136,7 @@ export class Marks implements ThresholdMarks {
       const after = Math.min(use.used.after, this.#usedIn(held, state, { use, milli }));
       return { ...use, used: { ...use.used, before: Math.min(use.used.before, after), after } };
     }
-    // By a clock that is behind, more would be used than any take has left.
+    // By a clock that is behind, more would seem used than any take has left.
     const readingMs = isAsMet ? use.readingMs : Math.max(this.#nowMs(use), state.writtenMs ?? 0);
     return useOf(held, state, { milli: isAsMet ? milli : 0, readingMs }, this.#context().env.calendar);
   }
@@ -155,44 +145,42 @@ export class Marks implements ThresholdMarks {
     return useOf(held, state, { milli, readingMs: use.readingMs }, this.#context().env.calendar).used.after;
   }
 
-  /** The period that was last taken from: shards are looked at now, and have come as far as that. */
+  /** The period of the last take. Shards are read now, so they are in the current one. */
   #lastOf({ image }: Seen, { limit, period }: Use): string | undefined {
     const { state, shardCount } = image;
     const held = shardCount === 1 ? findLimit(state, limit) : undefined;
     return held === undefined ? period : periodOf(held, state.epochMs, this.#context().env.calendar);
   }
 
-  #swap(image: Image, use: Use, percent: number): Promise<MarkResult> {
+  /** Swaps the mark in. The number of the write stays on the item until another mark replaces it, so a lost answer is sent again. */
+  #swap(image: Image, use: Use, percent: number): Promise<Swapped> {
     const context = this.#context();
     const number = context.nonces.next();
     const { tb } = namesOf(use.limit);
-    const plan: MarkPlan = {
+    const write = markWrite(image.key, image.item, use, { percent, number });
+    const plan: SingleWrite<Swapped> = {
       readingMs: use.readingMs,
-      write: markWrite(image.key, image.item, use, { percent, number }),
-      isOurs: ({ item }) => item[tb] === number,
+      writeFor: () => write,
+      answered: (event) => {
+        if (event.kind === "refused") return { result: { kind: "not written", cause: event.cause } };
+        if (event.kind === "applied") return { result: { kind: "ours" } };
+        if (event.kind !== "failed") return undefined;
+        const found = event.seen.image;
+        return { result: found?.item[tb] === number ? { kind: "ours" } : { kind: "outrun", image: found } };
+      },
+      gaveUp: (over) => ({ kind: "not written", cause: new Error(`There is no more ${over} for it.`) }),
     };
-    const machine: Machine<MarkProgress, MarkAction, MarkResult> = {
-      ended: markEnded,
-      next: (progress, turn) => nextMark(progress, turn, plan),
-      on: (progress, action, event) => onMark(progress, action, event, plan),
-      untilMs: () => Number.POSITIVE_INFINITY,
-      throttled: () => {},
-    };
-    const policy = RETRY.notify;
-    return drive(machine, SENDING_MARK, { policy, attemptsMax: policy.attempts, caller: undefined }, context);
+    const machine = singleWrite(plan, () => undefined, Number.POSITIVE_INFINITY);
+    return drive(machine, undefined, { policy: RETRY.notify }, context);
   }
 
-  /** The whole bucket, read now; undefined where there is none. */
   async #read(bucket: BucketKey, readingMs: number): Promise<Seen | undefined> {
     const context = this.#context();
     const [whole] = await readWhole(context, [bucket], withoutDeadline(readingMs));
     const image = whole?.images.find(({ key }) => key.shard === 0);
     if (whole === undefined || image === undefined) return undefined;
-    const state = wholeOf(
-      whole.images.map((one) => one.state),
-      context.env.calendar,
-    );
-    return { image, state: advanced(state, readingMs, context.env.calendar) };
+    const { calendar } = context.env;
+    return { image, state: advanced(stateOfShards(whole.images, calendar), readingMs, calendar) };
   }
 
   #seenIn(image: Image, readingMs: number): Seen {

@@ -1,40 +1,36 @@
-import { divided, type Part } from "../../bucket/share.ts";
+import { divided, type Part } from "../../bucket/balance.ts";
 import { hasRoomFor, resetLimits, type TooLarge, tooLarge, toppedUp } from "../../domain/bucket/bucket-operations.ts";
 import { type BucketState, bornAs, findLimit, freshBucket } from "../../domain/bucket/bucket-state.ts";
 import { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
-import type { SourcedLimits } from "../../domain/bucket/limited-bucket.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
 import { rulesOf } from "../../domain/limits/kinds/table.ts";
-import { type LimitSet, limitSet, type SetOrigin } from "../../domain/limits/limit-set.ts";
+import { type LimitSet, limitSet, type SetOrigin, type SourcedLimits } from "../../domain/limits/limit-set.ts";
 import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
 import { installWrite } from "../config/apply.ts";
 import type { ProtocolContext } from "../context.ts";
 import type { Plan } from "../decide/transact.ts";
-import { namesOf, TTL } from "../item/attributes.ts";
+import { birthOf, namesOf } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
 import { markUnread, newItem } from "../item/encode-item.ts";
 import { canonicalOfSet } from "../item/limit-words.ts";
-import { birthOf } from "../item/nonces.ts";
-import { SPARE_S } from "../item/ttl.ts";
 import { putNew } from "../item/write-builder.ts";
 import { RETRY } from "../process/retry-policy.ts";
 import { roomIn } from "../shards/split.ts";
-import { rethrown, transactPlan } from "../shards/whole.ts";
-import { keptUntil } from "../take/expiry.ts";
+import { transactPlan } from "../shards/whole.ts";
+import { setExpiry } from "../take/expiry.ts";
+import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/forms.ts";
 import { blankIntent } from "../take/intent.ts";
-import { epochAfter, rebase, withLimitsAt, writeRebased } from "../take/rebase.ts";
-import { hourEndFor } from "../usage/hours.ts";
 import { replaceAll } from "./mend.ts";
 import { partsOf } from "./operation-parts.ts";
 
-/** Two instants of different clocks that are closer than this say nothing of which was first. */
+/** Instants of different clocks that are closer than this have no known order. */
 const CLOCKS_DISAGREE_MS = 5_000;
 
-/** Of limits that replace none. */
+/** The origin of limits that replace none. */
 const OLDER: SetOrigin = { asOfMs: Number.NEGATIVE_INFINITY, generation: null };
 
-/** What an operation does to one shard; `amounts` are the shard's own part of what is bought. */
+/** The effect of an operation on one shard; `amounts` is the shard's part of the purchase. */
 type Change = (state: BucketState, amounts: readonly Amount[], atMs: number) => BucketState;
 
 export function topUpAll(
@@ -43,7 +39,7 @@ export function topUpAll(
   amounts: readonly Amount[],
 ): Promise<OperationReply> {
   const { calendar } = context.env;
-  // Whether all shards together have room for it was looked at before.
+  // The room of all shards together was checked before.
   const change: Change = (state, own, atMs) => {
     const topped = toppedUp(state, own, atMs, calendar);
     return topped.kind === "tooLarge" ? state : topped.state;
@@ -60,7 +56,7 @@ export function resetAll(
   const change: Change = (state, _, atMs) => resetLimits(state, limits, atMs, calendar);
   const reply = operate(context, operation, { change, amounts: [], kind: "reset", limits });
   return reply.catch((error: unknown) => {
-    // What it holds does not matter to a reset of everything; of some limits, it must not give the others anything.
+    // A reset of everything ignores the balance; a reset of some limits must not give the others anything.
     const isDamaged = error instanceof ItemUnreadable && error.part === "balance";
     if (!isDamaged || limits !== undefined) throw error;
     return replaceAll(context, partsOf(context, operation));
@@ -74,7 +70,7 @@ interface Wanted {
   readonly limits: readonly string[] | undefined;
 }
 
-// Money: one transaction over all shards, the record that makes it happen once, and the audit event.
+// This is money: one transaction over all shards, with the record that makes it happen once, and the audit event.
 async function operate(context: ProtocolContext, operation: Operation, wanted: Wanted): Promise<OperationReply> {
   const { clock } = context;
   const { bucket, nowMs, event } = operation;
@@ -88,9 +84,9 @@ async function operate(context: ProtocolContext, operation: Operation, wanted: W
     record: { key, done },
     draw: ([whole]) => {
       const images = whole?.images ?? [];
-      // All shards or none: wait until a bucket that is being split has all of them.
+      // A bucket that is being split is not whole: wait until it has all shards.
       if (images.some(({ shardCount }) => shardCount !== images.length)) return { kind: "wait" };
-      // Some shards may go by newer limits than others, and a purchase would be worth something else on each.
+      // Some shards may have newer limits than others, and a purchase would be worth something else on each.
       const disagree = shardsDisagreeOnLimits(context, operation, images);
       const agreed = disagree ? limitsOfAll(images) : operation;
       const installs = agreed === undefined ? agreedLimits(context, operation, images) : undefined;
@@ -102,12 +98,11 @@ async function operate(context: ProtocolContext, operation: Operation, wanted: W
     },
     gaveUp: (_, cause) => gaveUp(cause),
     unknown,
-    unread: rethrown,
   };
   return transactPlan(context, plan, "reading");
 }
 
-/** Whether the shards would go by different limits after those of the operation were installed on them. */
+/** True if the shards would have different limits after those of the operation were installed. */
 function shardsDisagreeOnLimits(
   { env }: ProtocolContext,
   { set, origin, nowMs }: Operation,
@@ -121,9 +116,8 @@ function shardsDisagreeOnLimits(
 }
 
 /**
- * The limits that all shards go by, as they were read last; undefined where they go by different ones. An operation that was planned
- * with older limits goes by these: some shards know them from a later reading, or have gone through a later change, and would not
- * take its own.
+ * The limits that all shards share, as they were read last; undefined if they differ. An operation that was planned with older
+ * limits goes by these: shards that know them from a later reading or change would not take the older ones.
  */
 function limitsOfAll(images: readonly Image[]): SourcedLimits | undefined {
   const [first] = images;
@@ -137,9 +131,9 @@ function configuredIn(limits: BucketState["limits"]): LimitSet {
 }
 
 /**
- * The writes that install the limits of one shard on those that go by others: of those read lately, within the time by which clocks
- * may disagree, the ones that the operation itself was planned with; otherwise those that were read last. None: two were read at
- * the same instant, and the next request decides.
+ * The writes that install the limits of one shard on the shards with other limits. Among limits read lately, within the time by
+ * which clocks may disagree, those of the operation win; otherwise those read last. Empty: two were read at the same instant, and
+ * the next request decides.
  */
 function agreedLimits(
   context: ProtocolContext,
@@ -154,7 +148,7 @@ function agreedLimits(
   const chosen = late.find(({ canonical }) => canonical === canonicalOfSet(set)) ?? (isClear ? last[0] : undefined);
   if (chosen === undefined) return [];
   const origin = { ...chosen.state.origin, asOfMs: latestMs };
-  // Not by a reading from before they were configured: the time between would count by them.
+  // An earlier reading would apply them to the time before they were configured.
   const readingMs = Math.max(nowMs, latestMs);
   const limits = configuredIn(chosen.state.limits);
   const others = images.filter(({ canonical }) => canonical !== chosen.canonical);
@@ -184,8 +178,8 @@ function drawnFor(
   if (images.length === 0) return onNothing(context, operation, wanted, parts);
   const atMs = Math.max(...images.map(({ state }) => epochAfter(state, nowMs)));
   const at = { readingMs: nowMs, atMs };
-  // Limits of its own that no shard has any more are kept beside the others, for what is bought of them; its others are brought to
-  // no shard, or only some of them would take those.
+  // Limits of the operation that no shard has any more are kept beside the others, for what is bought of them. Its other limits
+  // are installed on no shard: only some shards would take them.
   const installs = [wanted.by, { set: operation.set, origin: OLDER }];
   const installed = (state: BucketState) =>
     installs.reduce((held, install) => withLimitsAt(held, { ...at, install }, env.calendar), state);
@@ -201,7 +195,7 @@ function drawnFor(
     const rebased = rebase(image.state, becomes, { ...at, install: { set, origin } });
     const step = writeRebased(image, rebased, intent, env);
     if (step.kind !== "write") throw new RangeError("Nothing is taken by an operation; nothing can be short.");
-    // What a limit that refills steadily has room for depends on what it holds, so its tokens are pinned.
+    // The room of a limit that refills steadily depends on its tokens, so they are pinned.
     const pinned = own.filter(({ limit }) => {
       const held = findLimit(states[i] as BucketState, limit);
       return held === undefined || rulesOf(held.limit).refillsSteadily;
@@ -218,8 +212,8 @@ function drawnFor(
 }
 
 /**
- * What each shard gets: of a quota its share, of a limit that refills steadily what it has room for. Shards may still go by different
- * rules of a limit that was left out: what one that refills has no room for, a quota gets.
+ * The part of each shard: its share of a quota, its room in a limit that refills steadily. Shards may still have different rules
+ * for a limit that was removed: what a refilling one has no room for, a quota gets.
  */
 function sharedOut(
   states: readonly BucketState[],
@@ -278,14 +272,12 @@ function onNothing(
   const state = { ...wanted.change(fresh, shares[0] ?? [], nowMs), untouched: false };
   const item = newItem(state, birth, env);
   if (origin.reading !== undefined) markUnread(item, env);
-  const at = { readingMs: nowMs, hourEndMs: hourEndFor(nowMs, env.dialect) };
-  const untilS = origin.own ? undefined : keptUntil(state.limits, [], at, env);
-  if (untilS !== undefined) item[TTL] = untilS + SPARE_S;
+  if (!origin.own) setExpiry(item, state.limits, [], nowMs, env);
   const trace = { form: "operation", readingMs: nowMs, parts, spare: [] } as const;
   return { kind: "drawn", writes: [putNew({ bucket, shard: 0 }, item, trace)], gained: inOrder(gained, state) };
 }
 
-// In the order of the limits on the bucket, as other stores answer it.
+// The order of the limits on the bucket, as other stores answer it.
 function inOrder(gained: readonly Amount[], { limits }: BucketState): readonly Amount[] {
   return limits.flatMap(({ name }) => gained.filter(({ limit }) => limit === name));
 }

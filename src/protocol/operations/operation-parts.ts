@@ -1,6 +1,6 @@
 import { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
-import { operatedOfText, operatedText } from "../../domain/lease/stored-amounts.ts";
+import { operatedOfText, operatedText } from "../../domain/lease/idempotency.ts";
 import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { Operation, OperationReply } from "../../ports/bucket-store.ts";
 import type { Item, ItemKey, ItemWrite } from "../../ports/item-store.ts";
@@ -9,17 +9,15 @@ import { TTL } from "../item/attributes.ts";
 
 const KEPT_S = 30 * 24 * 3_600;
 
-/** Attributes of the record of an operation. */
 const WRITER = "writer";
 const AMOUNTS = "amounts";
 
-/** What every operation has: the record that makes it happen once, and what is said where it was not done, or perhaps. */
+/** Shared by all operations: the record that makes one happen once, and the errors if it was not done, or perhaps not. */
 export interface OperationParts {
   readonly operation: Operation;
-  /** Of the record. */
   readonly key: ItemKey;
   recordOf(gained: readonly Amount[]): ItemWrite;
-  /** The answer that the record gives; undefined: it was not done. */
+  /** The reply that the record proves; undefined: it was not done. */
   done(record: Item | undefined): OperationReply | undefined;
   gaveUp(cause: unknown): never;
   unknown(cause: unknown): never;
@@ -57,12 +55,12 @@ export function partsOf({ nonces }: ProtocolContext, operation: Operation): Oper
 }
 
 function replyOf(key: ItemKey, record: Item | undefined, writer: number, nowMs: number): OperationReply | undefined {
-  // DynamoDB removes it some time after it is over.
+  // DynamoDB removes it some time after it has expired.
   const untilS = record?.[TTL];
   if (record === undefined || (typeof untilS === "number" && untilS <= Math.floor(nowMs / 1000))) return undefined;
   const operated = operatedOfText(record[AMOUNTS]);
   if (operated !== undefined) return { kind: "done", repeated: record[WRITER] !== writer, ...operated };
-  // Whether it was done is not to be guessed: it is money.
+  // This is money: do not guess whether it was done.
   const damage = { attribute: AMOUNTS, value: record[AMOUNTS], wants: "a list of limits and millitokens" };
   throw new ItemUnreadable(key, damage);
 }

@@ -2,95 +2,119 @@ import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { BYPASS, DISABLED, VU } from "../item/attributes.ts";
 import type { Image } from "../item/codec.ts";
-import { type Rate, ratedAgain } from "../shards/write-rate.ts";
 import type { Job, JobOutcome } from "../take/job.ts";
 import type { Lane } from "./lane.ts";
 
-/** How one shard stood when this process last saw it. */
+/** The rate of writes to an item, from its counter of all clients' writes. */
+export interface Rate {
+  /** Counter and time at the beginning of the current span. */
+  readonly sinceWrites: number;
+  readonly sinceMs: number;
+  /** Writes a second in the last span; undefined until one has passed. */
+  readonly perSecond: number | undefined;
+  /** The number of spans in a row above the threshold. */
+  readonly busySpans: number;
+}
+
+const SPAN_MS = 1_000;
+
+/** An item takes about 1000 writes a second. */
+export const BUSY_PER_SECOND = 800;
+
+/** The rate after one more look at the counter. A counter that went back belongs to another item. */
+export function nextRate(rate: Rate | undefined, writes: number, atMs: number): Rate {
+  if (rate === undefined || writes < rate.sinceWrites || atMs < rate.sinceMs) {
+    return { sinceWrites: writes, sinceMs: atMs, perSecond: undefined, busySpans: 0 };
+  }
+  const spanMs = atMs - rate.sinceMs;
+  if (spanMs < SPAN_MS) return rate;
+  const perSecond = ((writes - rate.sinceWrites) * 1000) / spanMs;
+  const busySpans = perSecond >= BUSY_PER_SECOND ? rate.busySpans + 1 : 0;
+  return { sinceWrites: writes, sinceMs: atMs, perSecond, busySpans };
+}
+
+/** One shard as this process last saw it. */
 export interface Seen {
   /** Undefined: there is no such item. */
   readonly image: Image | undefined;
-  /** It comes from a read that may be old: it chooses the form of a write, but refuses no request. */
+  /** The read may be old: the image chooses the form of a write, but refuses no request. */
   readonly eventuallyConsistent: boolean;
   readonly atMs: number;
-  /** The number of this observation among all of the process: later ones have higher numbers. */
+  /** The number of this observation in the process; later ones are higher. */
   readonly order: number;
 }
 
-/** What this process knows of the sheet of a shard's last closed hour: it is there; or it could not be written just now. */
+/** The later of two observations. */
+export function laterOf(one: Seen | undefined, other: Seen | undefined): Seen | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return one.order > other.order ? one : other;
+}
+
+/** Knowledge about the sheet of a shard's last closed hour: it is there, or it could not be written just now. */
 export type SheetNote =
   | { readonly is: "there"; readonly hour: number }
   | { readonly is: "unwritable"; readonly hour: number; readonly atMs: number };
 
-/** What this process knows of one bucket. Only the number of round trips depends on it, never what is granted. */
+/** Knowledge of this process about one bucket. Only the number of round trips depends on it, never what is granted. */
 export class BucketCache {
   readonly key: BucketKey;
-  /** By shard: readings of configuration up to a number are in doubt, because of what the shard says. */
+  /** By shard: readings of configuration up to `upTo` are in doubt, because of what the shard `says`. */
   readonly doubts: ({ readonly upTo: number; readonly says: string; readonly isStamped: boolean } | undefined)[] = [];
-  /** On which side of its capacity each limit was found last. */
+  /** The side of its capacity on which each limit was last found. */
   readonly lastSide = new Map<string, "below" | "over">();
-  /** What all processes take of a limit, as a part of its refill: 1 is all of it. */
+  /** The share of a limit's refill that all processes take: 1 is all of it. */
   readonly utilization = new Map<string, number>();
-  /** The queue of this process for each shard. */
   readonly lanes: (Lane<Job, JobOutcome> | undefined)[] = [];
-  /** Its first read, while that is under way. */
+  /** The first read, while it is under way. */
   contact: Promise<void> | undefined;
+  /** By shard: why the last call got no answer; undefined if it got one. */
+  readonly lastFaults: unknown[] = [];
+  /** By shard: the writes of all processes. */
+  readonly rates: (Rate | undefined)[] = [];
+  readonly sheets: (SheetNote | undefined)[] = [];
+  /** Its shards are left alone until then; `Infinity` while they are being changed. */
+  resizeAfterMs = Number.NEGATIVE_INFINITY;
+  /** When a request was last refused by what was seen of it. */
+  refusedAtMs = Number.NEGATIVE_INFINITY;
+  /** When it was last read to complete a refusal. */
+  lookedAtMs = Number.NEGATIVE_INFINITY;
+  /** When another process was last seen to write. */
+  otherWriterAtMs = Number.NEGATIVE_INFINITY;
+  /** When it last refused a request of several levels, or others on the same levels held one up. */
+  scarceAtMs = Number.NEGATIVE_INFINITY;
+  /** When a limit was last seen nearly empty. */
+  drainedAtMs = Number.NEGATIVE_INFINITY;
   readonly #shards: (Seen | undefined)[] = [];
-  /** By shard: why the last call to the store got no answer; undefined where it got one. */
-  readonly #lastFaults: unknown[] = [];
-  /** By shard: the number of the last answer of the store, whether or not it showed the item. */
+  /** By shard: the number of the store's last answer, whether or not it showed the item. */
   readonly #answered: number[] = [];
-  /** How busy each shard is, by what all processes wrote to it. */
-  readonly #rates: (Rate | undefined)[] = [];
-  readonly #sheets: (SheetNote | undefined)[] = [];
   #shardCount = 1;
-  /** How much work of this process goes by it. */
+  /** The number of tasks that use it. */
   #holders = 0;
-  #refusedAtMs = Number.NEGATIVE_INFINITY;
-  #otherWriterSeenAtMs = Number.NEGATIVE_INFINITY;
-  /** When a request of several levels was last refused because of it, or held up by others on the same levels. */
-  #scarceAtMs = Number.NEGATIVE_INFINITY;
-  #lookedAtMs = Number.NEGATIVE_INFINITY;
-  /** When it was last noticed that a limit had been nearly emptied. */
-  #drainedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(key: BucketKey) {
     this.key = key;
   }
 
-  /** As many shards as the item says that was seen last; 1 where nothing is known. */
+  /** The number of shards by the latest item; 1 if nothing is known. */
   get shardCount(): number {
     return this.#shardCount;
-  }
-
-  /** When a request was last refused by what was seen of it. */
-  get refusedAtMs(): number {
-    return this.#refusedAtMs;
-  }
-
-  /** When it was last read to say in a refusal what it holds. */
-  get lookedAtMs(): number {
-    return this.#lookedAtMs;
   }
 
   get isUnknown(): boolean {
     return this.#shards.length === 0;
   }
 
-  /** Whether a write of this process to one of its shards is under way. */
+  /** True while a write of this process to one of its shards is under way. */
   get isBusy(): boolean {
     return this.lanes.some((lane) => lane?.isBusy);
   }
 
-  /** Whether it must not be forgotten for others: work goes by it, its first read is under way, or a write. */
+  /** True while it must not be evicted: a task uses it, its first read is under way, or a write. */
   get isHeld(): boolean {
     return this.#holders > 0 || this.contact !== undefined || this.isBusy;
   }
 
-  /**
-   * For work that waits for the store, until it calls `letGo`: what others learn of the bucket meanwhile, or the driver for it, they
-   * note here and on no second one.
-   */
+  /** For a task that waits for the store, until it calls `letGo`: others that use the bucket meanwhile must share this cache. */
   hold(): void {
     this.#holders++;
   }
@@ -99,49 +123,30 @@ export class BucketCache {
     this.#holders--;
   }
 
-  /** Whether other processes are likely to have written since the last observation. */
+  /** True if other processes have probably written since the last observation. */
   hasOtherWriters(atMs: number): boolean {
-    return atMs - this.#otherWriterSeenAtMs < OTHER_WRITERS_MS;
+    return atMs - this.otherWriterAtMs < OTHER_WRITERS_MS;
   }
 
-  /** Whether requests of several levels should ask for it first. */
+  /** True if requests of several levels should ask for it first. */
   isScarce(atMs: number): boolean {
-    return isLately(this.#scarceAtMs, atMs, SCARCE_MS);
+    return isLately(this.scarceAtMs, atMs, SCARCE_MS);
   }
 
-  /** Whether all it had was wanted lately: it refused a request, or was nearly emptied. Nothing of it may be wasted then. */
+  /** True if all of it was wanted lately: it refused a request, or was nearly empty. Nothing of it may be wasted then. */
   isWanted(atMs: number): boolean {
-    return isLately(this.#refusedAtMs, atMs, SCARCE_MS) || isLately(this.#drainedAtMs, atMs, DRAINED_MS);
+    return isLately(this.refusedAtMs, atMs, SCARCE_MS) || isLately(this.drainedAtMs, atMs, DRAINED_MS);
   }
 
-  /** What to expect of a shard; undefined when nothing is known. */
   seen(shard: number): Seen | undefined {
     return this.#shards[shard];
   }
 
-  /** Why the store did not answer the last time that this shard was written; undefined when it did. */
-  lastFault(shard: number): unknown {
-    return this.#lastFaults[shard];
-  }
-
-  /** Whether the store answered about a shard after an observation of this process. */
+  /** True if the store answered about a shard after this observation. */
   isAnsweredSince(shard: number, sequence: number): boolean {
     return (this.#answered[shard] ?? 0) > sequence;
   }
 
-  sheet(shard: number): SheetNote | undefined {
-    return this.#sheets[shard];
-  }
-
-  noteSheet(shard: number, note: SheetNote | undefined): void {
-    this.#sheets[shard] = note;
-  }
-
-  rate(shard: number): Rate | undefined {
-    return this.#rates[shard];
-  }
-
-  /** The last images of the shards there are, without those that are not known. */
   images(): Image[] {
     const images: Image[] = [];
     for (let shard = 0; shard < this.#shardCount; shard++) {
@@ -151,7 +156,6 @@ export class BucketCache {
     return images;
   }
 
-  /** The image of any shard that is known. */
   anyImage(): Image | undefined {
     return this.#shards.find((seen) => seen?.image !== undefined)?.image;
   }
@@ -161,56 +165,27 @@ export class BucketCache {
     this.#shards.length = 0;
   }
 
-  /** Drops the images and the number of shards. */
   forgetShards(): void {
     this.forget();
     this.#shardCount = 1;
   }
 
-  noteRefusal(atMs: number): void {
-    this.#refusedAtMs = atMs;
-  }
-
-  noteLook(atMs: number): void {
-    this.#lookedAtMs = atMs;
-  }
-
-  noteScarce(atMs: number): void {
-    this.#scarceAtMs = atMs;
-  }
-
-  noteDrained(atMs: number): void {
-    this.#drainedAtMs = atMs;
-  }
-
-  noteOtherWriter(atMs: number): void {
-    this.#otherWriterSeenAtMs = atMs;
-  }
-
-  noteFault(shard: number, cause: unknown): void {
-    this.#lastFaults[shard] = cause;
-  }
-
   /** The store answered about a shard; see `BucketCaches.noteAnswer`. */
   noteAnswered(shard: number, order: number): void {
     this.#answered[shard] = order;
-    if (this.#lastFaults.length > 0) this.#lastFaults[shard] = undefined;
+    if (this.lastFaults.length > 0) this.lastFaults[shard] = undefined;
   }
 
   noteShard(shard: number, seen: Seen, shardCount: number | undefined): void {
     this.#shards[shard] = seen;
-    // A stamp that is gone may come again: what was read because of the one does not answer the other. An image that may be from
-    // before the stamp does not show that it is gone: by it, each look at the stamp would be the first, and doubted without end.
+    // A stamp that is gone may come again: a read for the first does not answer the second. An image from before the stamp does
+    // not show that it is gone: if it counted, each look at the stamp would be the first, and doubted without end.
     const showsNow = seen.image !== undefined && !seen.eventuallyConsistent;
     if (showsNow && this.doubts[shard]?.isStamped && !isStamped(seen.image.item)) {
       this.doubts[shard] = undefined;
     }
     this.noteAnswered(shard, seen.order);
     if (shardCount !== undefined) this.#shardCount = shardCount;
-  }
-
-  noteWrites(shard: number, writes: number, atMs: number): void {
-    this.#rates[shard] = ratedAgain(this.#rates[shard], writes, atMs);
   }
 }
 
@@ -224,6 +199,6 @@ function isLately(thenMs: number, atMs: number, spanMs: number): boolean {
 }
 
 const OTHER_WRITERS_MS = 10_000;
-/** Long enough for the next of several pulses; all it costs is a trip more. */
+/** Long enough for the next of several pulses; it only costs another trip. */
 const SCARCE_MS = 10_000;
 const DRAINED_MS = 2_000;

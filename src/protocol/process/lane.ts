@@ -1,6 +1,5 @@
 import type { Clock } from "../../ports/system.ts";
 
-/** One piece of work that waits for its turn at an item. */
 interface Waiting<Job, Outcome> {
   readonly job: Job;
   readonly done: (outcome: Outcome) => void;
@@ -8,54 +7,50 @@ interface Waiting<Job, Outcome> {
 }
 
 interface LaneOptions<Job, Outcome> {
-  /** Does some jobs together; an outcome each, in order. `tell` may be called before that, for a job that is decided earlier. */
+  /** Runs some jobs together and returns their outcomes in order. `tell` may report a job that is decided earlier. */
   readonly run: (jobs: readonly Job[], tell: (job: Job, outcome: Outcome) => void) => Promise<readonly Outcome[]>;
-  /** Whether a job that waits may leave together with the first that waits. */
   readonly mayJoin: (first: Job, next: Job) => boolean;
   readonly waitingMax: number;
-  /** The outcome of a job for which there is no room. */
   readonly crowded: (job: Job) => Outcome;
   readonly clock: Clock;
-  /** When a job must have its outcome. `run` keeps to it for the jobs that have left. */
+  /** The deadline of a job. `run` keeps it for the jobs that have left. */
   readonly untilMs: (job: Job) => number;
-  /** The outcome of a job whose time was over before it left. */
+  /** The outcome of a job whose deadline passed before it left. */
   readonly late: (job: Job) => Outcome;
 }
 
-/** When those who wait are looked at next. */
+/** The next check of the waiting jobs' deadlines. */
 interface Alarm {
   readonly atMs: number;
-  /** So long it sleeps. */
-  readonly forMs: number;
+  readonly sleepMs: number;
   readonly off: AbortController;
 }
 
 /**
- * The way of one process to one item: one write is under way at a time; what comes meanwhile waits, and leaves together in
- * the next. An idle lane lets the first one go at once.
+ * The queue of one process for one item: one write is under way at a time; jobs that come meanwhile wait, and leave together in
+ * the next. An idle lane runs the first job at once.
  */
 export class Lane<Job, Outcome> {
   readonly #options: LaneOptions<Job, Outcome>;
   #waiting: Waiting<Job, Outcome>[] = [];
   #isBusy = false;
-  /** One for all who wait: it sleeps no longer than any of them has; kept until the lane is idle. */
+  /** One alarm for all waiting jobs: it sleeps no longer than any of them has, and stays until the lane is idle. */
   #alarm: Alarm | undefined;
 
   constructor(options: LaneOptions<Job, Outcome>) {
     this.#options = options;
   }
 
-  /** Whether a write is under way. */
   get isBusy(): boolean {
     return this.#isBusy;
   }
 
-  /** The outcome of a job; rejects with the signal's reason when it is aborted before it has left. */
+  /** The outcome of a job; rejects with the signal's reason if it is aborted before it has left. */
   async add(job: Job, signal: AbortSignal | undefined): Promise<Outcome> {
     if (this.#isBusy) return this.#wait(job, signal);
     this.#isBusy = true;
     try {
-      return (await this.#options.run([job], untold))[0] as Outcome;
+      return (await this.#options.run([job], noReport))[0] as Outcome;
     } finally {
       this.#next();
     }
@@ -66,36 +61,32 @@ export class Lane<Job, Outcome> {
     if (this.#waiting.length >= this.#options.waitingMax) return this.#options.crowded(job);
     return new Promise<Outcome>((resolve, reject) => {
       const aborted = () => this.#leave(waiting, signal?.reason);
-      const waiting: Waiting<Job, Outcome> = {
-        job,
-        done: (outcome) => {
+      const unheard =
+        <Value>(end: (value: Value) => void) =>
+        (value: Value) => {
           signal?.removeEventListener("abort", aborted);
-          resolve(outcome);
-        },
-        failed: (error) => {
-          signal?.removeEventListener("abort", aborted);
-          reject(error);
-        },
-      };
+          end(value);
+        };
+      const waiting: Waiting<Job, Outcome> = { job, done: unheard(resolve), failed: unheard(reject) };
       signal?.addEventListener("abort", aborted, { once: true });
       this.#waiting.push(waiting);
       this.wakeBy(this.#options.untilMs(job));
     });
   }
 
-  /** Whatever the jobs before it do, who waits is answered in its time. */
+  /** A waiting job gets its outcome in time, whatever the jobs before it do. */
   protected wakeBy(atMs: number): void {
     if (atMs === Number.POSITIVE_INFINITY) return;
     const { clock } = this.#options;
     const nowMs = clock.now();
     const set = this.#alarm;
-    // By how long it sleeps, not by when it should ring: a clock that was put forward meanwhile shows that too early.
-    if (set !== undefined && set.forMs <= atMs - nowMs) return;
+    // Compare the sleep, not the alarm time: a clock that was set forward meanwhile would ring too early.
+    if (set !== undefined && set.sleepMs <= atMs - nowMs) return;
     set?.off.abort();
     const dueMs = Math.min(atMs, set?.atMs ?? atMs);
-    const alarm: Alarm = { atMs: dueMs, forMs: Math.max(1, dueMs - nowMs), off: new AbortController() };
+    const alarm: Alarm = { atMs: dueMs, sleepMs: Math.max(1, dueMs - nowMs), off: new AbortController() };
     this.#alarm = alarm;
-    clock.sleep(alarm.forMs, alarm.off.signal).then(
+    clock.sleep(alarm.sleepMs, alarm.off.signal).then(
       () => {
         if (this.#alarm === alarm) this.#endLate();
       },
@@ -156,5 +147,5 @@ export class Lane<Job, Outcome> {
   }
 }
 
-/** Who is alone hears of its outcome when there is one. */
-function untold(): void {}
+/** A lone job gets its outcome from `run` itself. */
+function noReport(): void {}

@@ -4,26 +4,31 @@ import type { Item, ItemKey, ItemWrite, Undecided } from "../../ports/item-store
 import type { Seen } from "./bucket-cache.ts";
 
 /**
- * Work on items, without I/O (decide/*.ts): it says what to do next, and what an answer means. `drive` sends, waits, puts answers
+ * Work on items, without I/O (decide/*.ts): `next` chooses an action, `on` applies its answer. `drive` sends, waits, puts answers
  * into the cache, and keeps to the budget.
  */
 export interface Machine<Progress, Act extends Action, Result> {
-  /** What came of it; undefined while it goes on. Asked before anything else, so that an end costs no look at the clock. */
+  /** The result; undefined while it goes on. It is asked first, so that an end costs no look at the clock. */
   ended(progress: Progress): Ended<Result> | undefined;
-  /** What to do; never asked of progress that has ended. */
-  next(progress: Progress, turn: Turn): Act;
+  /** The next action, or the end; never asked of progress that has ended. */
+  next(progress: Progress, turn: Turn): Act | End<Result>;
   on(progress: Progress, action: Act, event: Event): Progress;
-  /** When it must be over. */
-  untilMs(progress: Progress): number;
-  /** The store throttled a write of it. */
-  throttled(): void;
+  /** Its deadline; absent: none. */
+  untilMs?(progress: Progress): number;
+  /** The store throttled one of its writes. */
+  throttled?(): void;
 }
 
 export interface Ended<Result> {
   readonly result: Result;
 }
 
-/** The circumstances of one step. `over`: what of the budget is used up. */
+/** Nothing is left to do. */
+export interface End<Result> extends Ended<Result> {
+  readonly do: "end";
+}
+
+/** The circumstances of one step. `over`: the part of the budget that is used up. */
 export interface Turn {
   readonly nowMs: number;
   readonly over: "time" | "attempts" | undefined;
@@ -39,7 +44,7 @@ export type Action =
   /** Nothing to send: the machine only moves on. */
   | { readonly do: "settle" };
 
-/** A closed hour is put on its sheet before anything else is done. */
+/** Puts a closed hour on its sheet before anything else is done. */
 export interface SheetAction {
   readonly do: "sheet";
   readonly write: ItemWrite;
@@ -49,11 +54,11 @@ export interface ReadAction {
   readonly do: "read";
   readonly keys: readonly ItemKey[];
   readonly consistent: boolean;
-  /** The reading of the clock that the observation is dated with. */
+  /** The reading that dates the observation. */
   readonly atMs: number;
-  /** By key: the limits that somebody goes by; undefined where nobody does. */
+  /** By key: the limits of the request; undefined if there is none. */
   readonly sets: readonly (LimitSet | undefined)[] | undefined;
-  /** The items are wanted as they stand, readable or not; nothing is concluded from them for others. */
+  /** Returns the items unchecked and keeps them out of the cache. */
   readonly raw?: true;
 }
 
@@ -62,7 +67,7 @@ export interface WriteAction {
   readonly write: ItemWrite;
   readonly atMs: number;
   readonly set: LimitSet | undefined;
-  /** It only prepares what is decided after the next read; how many of them there are depends on the shards, not on others. */
+  /** The write prepares what is decided after the next read; the number of such writes depends on the shards, not on others. */
   readonly prepares?: true;
 }
 
@@ -79,9 +84,8 @@ export type Event =
       readonly items: readonly (Item | undefined)[];
       readonly seen: readonly (Seen | undefined)[];
     }
-  /** The read failed; nothing is known. */
   | { readonly kind: "unread"; readonly cause: unknown }
-  /** The answer to a write; `seen` is the item after it, or the one that did not meet its condition. */
+  /** The answer to a write; `seen` is the item after it, or the one that failed its condition. */
   | { readonly kind: "applied" | "failed"; readonly seen: Seen }
   /** The answer to a write beside a shard, such as a sheet: it is there, written now or before. */
   | { readonly kind: "there" }

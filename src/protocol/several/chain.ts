@@ -1,33 +1,35 @@
+import { withoutShadowed } from "../../domain/bucket/bucket-questions.ts";
 import type { Answer, Claim, TakenAnswer } from "../../ports/bucket-store.ts";
 import type { Clock } from "../../ports/system.ts";
+import type { ProtocolContext } from "../context.ts";
+import { giveBack } from "../give-back/crediting.ts";
+import type { Called } from "../process/call.ts";
 import { PAUSES_MAX } from "../process/retry-policy.ts";
 import { UNSEEN } from "./looks.ts";
 
-/** What taking a chain of claims needs of the store: each bucket is an item of its own. */
+/** The operations that a chain of claims needs: each bucket is an item of its own. */
 export interface ChainOps {
-  /** Rejects with what no caller can do anything about: access denied, a table that is not there, a fault of ours. */
+  /** Rejects with errors that no caller can handle: access denied, a missing table, a fault of ours. */
   take(claim: Claim): Promise<Answer>;
-  /** False when certainly nothing was written, so that the claim is still held. */
+  /** False if certainly nothing was written, so that the claim is still held. */
   giveBack(claim: Claim, taken: TakenAnswer): Promise<boolean>;
-  /** Whether `noteScarce` was called for the bucket in the last seconds. */
+  /** True if `noteScarce` was called for the bucket in the last seconds. */
   isScarce(claim: Claim): boolean;
   noteScarce(claim: Claim): void;
-  /** Whether other processes were seen to write to the bucket lately. */
+  /** True if other processes were seen to write to the bucket lately. */
   hasOthers(claim: Claim): boolean;
 }
 
 interface ChainContext {
   readonly clock: Clock;
-  /** A number in [0, 1). */
   readonly random: () => number;
-  /** When the caller must have an answer. */
   readonly untilMs: number;
   readonly signal: AbortSignal | undefined;
 }
 
 /**
  * Takes several claims that are not one transaction. The claims come with the entity first and its parents after it, and that
- * order decides who yields: a request may keep what it holds of the levels before the one that is short, and must give back
+ * order decides which request yields: it may keep what it holds of the levels before the one that is short, and must give back
  * what it holds of the levels after it. So of two requests that hold what the other one needs, one goes on. See "Several levels"
  * in docs/protocol.md.
  */
@@ -41,7 +43,7 @@ export async function takeChain(
   let pauses = 0;
   while (!isTaken && pauses < PAUSES_MAX) {
     const short = yieldAt(attempt.answers);
-    // Where no other process writes, no other request holds tokens that it is about to give back.
+    // If no other process writes, no other request holds tokens that it is about to give back.
     if (short === undefined || !ops.hasOthers(claims[short] as Claim)) break;
     if (!(await attempt.yieldAbove(short))) break;
     pauses++;
@@ -52,7 +54,7 @@ export async function takeChain(
   return attempt.concluded();
 }
 
-/** What became of one claim of a chain; undefined: not asked yet, or given back. */
+/** The outcome of one claim of a chain; undefined: not asked yet, or given back. */
 export type ChainAnswer = Answer | Thrown | undefined;
 
 interface Thrown {
@@ -61,8 +63,8 @@ interface Thrown {
 }
 
 /**
- * In which order the levels are asked, as indices: those of one stage at the same time, the next stage when all of them gave.
- * While nothing is scarce that is one stage. Scarce levels go first, one by one, so that no request holds what it cannot use.
+ * The order in which levels are asked, as indices: the levels of a stage at the same time, the next stage once all of them gave.
+ * If nothing is scarce there is one stage. Scarce levels go first, one by one, so that no request holds what it cannot use.
  */
 export function stagesOf(isScarce: readonly boolean[]): readonly (readonly number[])[] {
   const scarce: number[] = [];
@@ -74,9 +76,9 @@ export function stagesOf(isScarce: readonly boolean[]): readonly (readonly numbe
 }
 
 /**
- * The level that is short, when it is worth asking again: something is held before it. Others that hold it without having the
- * levels before it give it back within a trip or two. Where nothing is held before it the refusal is final: those who hold it
- * hold everything that this request could hold.
+ * The level that is short, if it is worth asking again: something is held before it. Requests that hold it without the levels
+ * before it give it back within a trip or two. If nothing is held before it the refusal is final: the requests that hold it hold
+ * everything that this one could hold.
  */
 export function yieldAt(answers: readonly ChainAnswer[]): number | undefined {
   if (answers.some((answer) => answer !== undefined && !isDecided(answer))) return undefined;
@@ -84,14 +86,13 @@ export function yieldAt(answers: readonly ChainAnswer[]): number | undefined {
   return answers.slice(0, short).some((answer) => answer?.kind === "taken") ? short : undefined;
 }
 
-/** What is still to be asked for, one level after the other. */
 export function missingIn(answers: readonly ChainAnswer[]): readonly (readonly number[])[] {
   return answers.flatMap((answer, i) => (answer?.kind === "taken" ? [] : [[i]]));
 }
 
 /**
- * The level that should go first next time: the one that refused; or, when the request was only held up, the first of the chain,
- * for then others want the same levels, and all should ask for them in the same order.
+ * The level that should go first next time: the one that refused; or, if the request was only held up, the first of the chain:
+ * others want the same levels, and all should ask for them in the same order.
  */
 export function scarceAfter(answers: readonly ChainAnswer[], pauses: number): number | undefined {
   const short = answers.findIndex((answer) => answer?.kind === "short" || answer?.kind === "contended");
@@ -103,13 +104,12 @@ function isDecided({ kind }: Answer | Thrown): boolean {
   return kind === "taken" || kind === "short" || kind === "contended";
 }
 
-/** One request on its way through the levels: what it holds, and how much time it has left. */
+/** One request on its way through the levels: its holdings, and its remaining time. */
 class Attempt {
   readonly answers: ChainAnswer[];
   readonly #claims: readonly Claim[];
   readonly #ops: ChainOps;
   readonly #context: ChainContext;
-  /** How long the store took to answer last. */
   #tripMs = 1;
 
   constructor(claims: readonly Claim[], ops: ChainOps, context: ChainContext) {
@@ -119,7 +119,7 @@ class Attempt {
     this.answers = claims.map(() => undefined);
   }
 
-  /** Asks stage after stage until one does not give; true when all gave. */
+  /** Asks stage after stage until one does not give; true if all gave. */
   async ask(stages: readonly (readonly number[])[]): Promise<boolean> {
     const { clock } = this.#context;
     for (const stage of stages) {
@@ -131,23 +131,23 @@ class Attempt {
     return true;
   }
 
-  /** Gives back what is held above a level that is short, and lets others do the same; false when there is no time for it. */
+  /** Gives back what is held above a level that is short, and lets others do the same; false if there is no time for it. */
   async yieldAbove(short: number): Promise<boolean> {
     const { clock, random, signal } = this.#context;
     const pauseMs = Math.ceil(this.#tripMs * (0.5 + random()));
     if (pauseMs >= this.#leftMs()) return false;
     await Promise.all(this.answers.map((_, i) => (i > short ? this.#giveBack(i) : undefined)));
     if (pauseMs >= this.#leftMs()) return false;
-    // The engine hears of an abort by itself; what is held then is given back like that of any refusal.
+    // The engine notices an abort by itself; what is held then is given back like after any refusal.
     await clock.sleep(pauseMs, signal).catch(() => {});
     return !signal?.aborted && this.#leftMs() > 1;
   }
 
-  /** The answers; or, when a claim was rejected, that error, after everything held was given back. */
+  /** The answers. If a claim was rejected, everything held is given back and the error thrown. */
   async concluded(): Promise<readonly Answer[]> {
     const thrown = this.answers.find((answer) => answer?.kind === "thrown") as Thrown | undefined;
     if (thrown === undefined) {
-      // Not sent, because another was not granted.
+      // The claim was not sent, because another was not granted.
       return this.answers.map((answer) => (answer as Answer | undefined) ?? UNSEEN);
     }
     await Promise.all(this.answers.map((_, i) => this.#giveBack(i)));
@@ -176,4 +176,28 @@ class Attempt {
     const { clock, untilMs } = this.#context;
     return untilMs - clock.now();
   }
+}
+
+export function chainOps(context: ProtocolContext, call: Called, take: ChainOps["take"]): ChainOps {
+  const { caches, clock, returned } = context;
+  const { nowMs } = call;
+  const cacheOf = ({ bucket }: Claim) => caches.of(bucket);
+  return {
+    take,
+    giveBack: async (claim, { ticket }) => {
+      const { bucket } = claim;
+      // Nothing was taken from a shadow that let it pass.
+      const taken = withoutShadowed(claim.take, ticket.shadowed);
+      // The give-back has the rest of the request's time; after that it goes on in the background.
+      const timeoutMs = Math.max(1, call.untilMs - clock.now());
+      const reply = await giveBack(context, { ...claim, ticket }, taken, { nowMs, timeoutMs, undoes: "request" });
+      returned({ after: "refusal", bucket, amounts: taken, askedMs: nowMs });
+      return reply.kind !== "unavailable" || reply.applied === "unknown";
+    },
+    isScarce: (claim) => cacheOf(claim).isScarce(nowMs),
+    noteScarce: (claim) => {
+      cacheOf(claim).scarceAtMs = nowMs;
+    },
+    hasOthers: (claim) => cacheOf(claim).hasOtherWriters(nowMs),
+  };
 }

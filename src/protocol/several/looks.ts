@@ -1,5 +1,8 @@
-import type { BucketState } from "../../domain/bucket/bucket-state.ts";
+import { fits } from "../../domain/bucket/bucket-questions.ts";
+import { type BucketState, findLimit } from "../../domain/bucket/bucket-state.ts";
 import { asksNever } from "../../domain/bucket/earliest.ts";
+import { rulesOf } from "../../domain/limits/kinds/table.ts";
+import { knowsMore } from "../../domain/limits/limit-set.ts";
 import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
 import type { Answer, Claim } from "../../ports/bucket-store.ts";
 import { installLimits } from "../config/apply.ts";
@@ -7,39 +10,63 @@ import type { ProtocolContext } from "../context.ts";
 import { isWhole, type Whole } from "../decide/transact.ts";
 import type { Image } from "../item/codec.ts";
 import type { BucketCache, Seen } from "../process/bucket-cache.ts";
-import { isKnownShort } from "../process/known-short.ts";
+import type { Called } from "../process/call.ts";
 import { RETRY } from "../process/retry-policy.ts";
-import type { BackgroundTasks } from "../shards/background-tasks.ts";
 import { wholeState } from "../shards/gather.ts";
 import { readWhole } from "../shards/whole.ts";
 import { admit } from "../take/admission.ts";
 import { jobOfClaim } from "../take/job.ts";
 
-/** A call as far as its refusal is concerned. */
-interface Asking {
-  readonly nowMs: number;
-  readonly untilMs: number;
-  readonly signal?: AbortSignal | undefined;
-  /** The last observation when it began: later ones are true of it. */
-  readonly askedAtSequence: number;
+/**
+ * True if a bucket was just seen to have too little for a claim, so that it need not be asked: an image refuses, it never admits.
+ *
+ * The engine remembers refusals too (engine/acquire/deny-memory.ts), but only its own, and as a whole. This goes by the latest
+ * image from any call, also one that took or gave back. Without it a level that is known to be short costs its siblings a write
+ * and a give-back each (test/protocol/costs.test.ts).
+ */
+function isKnownShort(
+  cache: BucketCache,
+  { set, origin, take, bypass, leavePercent }: Claim,
+  nowMs: number,
+  denyMemoryMs: number,
+): boolean {
+  const { refusedAtMs } = cache;
+  if (refusedAtMs === Number.NEGATIVE_INFINITY) return false;
+  const seen = cache.seen(0);
+  if (bypass || cache.shardCount !== 1 || seen?.image === undefined || seen.eventuallyConsistent) return false;
+  const ageMs = nowMs - seen.atMs;
+  const { state } = seen.image;
+  if (ageMs < 0 || ageMs >= denyMemoryMs || nowMs >= state.renewAtMs) return false;
+  if (state.signature !== set.signature || knowsMore(origin, state.origin)) return false;
+  // A claim that can never fit is sent: another process may have bought, or raised the limit, and "never" must be certain.
+  if (refusedAtMs < seen.atMs || fits(state, take, nowMs, leavePercent)) return false;
+  const besideSlots = take.filter(({ limit }) => !isOfSlots(state, limit));
+  if (ageMs >= SLOTS_MEMORY_MS && fits(state, besideSlots, nowMs, leavePercent)) return false;
+  return !asksNever(state, take, leavePercent);
 }
+
+function isOfSlots(state: BucketState, limit: string): boolean {
+  const held = findLimit(state, limit);
+  return held !== undefined && rulesOf(held.limit).holdsSlots;
+}
+
+/** Slots may come back at any moment: a claim that is only short of slots is refused from memory for no longer than this. */
+const SLOTS_MEMORY_MS = 100;
 
 /** Nothing is known of the claim: it was not asked, or not decided in time. */
 export const UNSEEN: Answer = Object.freeze({ kind: "unseen" });
 
 /**
- * What a refusal says of the buckets that did not decide it. A claim that was not sent, because another one refused, is looked at:
- * one consistent read for all of them. Where that is spared, or fails, the answer says when the bucket was seen, or that it was
- * not. An unknown bucket counts as nothing, never as full.
+ * Completes refusals with the buckets that did not decide them. Claims that were not sent, because another one refused, are
+ * looked at with one consistent read. If that is skipped or fails, the answer says when the bucket was seen, or that it was not.
+ * An unknown bucket counts as nothing, never as full.
  */
 export class Looks {
   readonly #context: ProtocolContext;
   readonly #denyMemoryMs: number;
-  readonly #background: BackgroundTasks;
 
-  constructor(context: ProtocolContext, denyMemoryMs: number, background: BackgroundTasks) {
+  constructor(context: ProtocolContext, denyMemoryMs: number) {
     this.#context = context;
-    this.#background = background;
     this.#denyMemoryMs = denyMemoryMs;
   }
 
@@ -49,11 +76,11 @@ export class Looks {
   }
 
   /**
-   * The refusal of claims of which one is known to be short; undefined when none is. It writes nothing. The others are read
-   * once in `denyMemoryMs`: who asks again and again must not cost a read each time.
+   * The refusal of claims of which one is known to be short; undefined if none is. It writes nothing. The others are read once in
+   * `denyMemoryMs`: repeated requests must not cost a read each time.
    */
-  remembered(claims: readonly Claim[], asking: Asking): Promise<readonly Answer[]> | undefined {
-    const { nowMs } = asking;
+  remembered(claims: readonly Claim[], call: Called): Promise<readonly Answer[]> | undefined {
+    const { nowMs } = call;
     const answers = claims.map((claim): Answer => {
       const cache = this.#context.caches.of(claim.bucket);
       const isShort = this.isShort(claim, nowMs);
@@ -63,55 +90,55 @@ export class Looks {
       if (known !== undefined && !claim.bypass && asksNever(known.state, claim.take, claim.leavePercent)) return UNSEEN;
       return known === undefined ? UNSEEN : { kind: isShort ? "short" : "skipped", ...known };
     });
-    return answers.some(({ kind }) => kind === "short") ? this.complete(claims, answers, asking) : undefined;
+    return answers.some(({ kind }) => kind === "short") ? this.complete(claims, answers, call) : undefined;
   }
 
-  /** The answers of a call. Where they refuse it, every level of it has been looked at. */
-  async complete(claims: readonly Claim[], answers: readonly Answer[], asking: Asking): Promise<readonly Answer[]> {
-    // Nothing is said of the buckets where all were taken, or where configuration or the store is in doubt.
+  /** Completes the answers of a call. If they refuse it, every level has been looked at. */
+  async complete(claims: readonly Claim[], answers: readonly Answer[], call: Called): Promise<readonly Answer[]> {
+    // If all were taken, or configuration or the store is in doubt, nothing is said of the buckets.
     if (answers.every(isTaken) || answers.some(isDoubtful)) return answers;
     const { caches, clock } = this.#context;
-    const unseen = claims.filter((claim, i) => this.#isUnseen(caches.of(claim.bucket), answers[i] as Answer, asking));
+    const unseen = claims.filter((claim, i) => this.#isUnseen(caches.of(claim.bucket), answers[i] as Answer, call));
     if (unseen.length === 0) return answers;
-    const isHeard = clock.now() < asking.untilMs && !asking.signal?.aborted;
-    const read = isHeard ? await this.#read(unseen, asking) : [];
+    const isHeard = clock.now() < call.untilMs && !call.signal?.aborted;
+    const read = isHeard ? await this.#read(unseen, call) : [];
     return answers.map((answer, i) => {
       const claim = claims[i] as Claim;
       const whole = read[unseen.indexOf(claim)];
-      if (!unseen.includes(claim) || whole === undefined) return this.#unread(claim, answer, asking);
-      this.#tellLimits(claim, whole, asking.nowMs);
-      const state = wholeState(this.#context, claim, whole, asking.nowMs);
-      // What was taken is still out of what was read.
+      if (!unseen.includes(claim) || whole === undefined) return this.#unread(claim, answer, call);
+      this.#tellLimits(claim, whole, call.nowMs);
+      const state = wholeState(this.#context, claim, whole, call.nowMs);
+      // The read does not include what this request took.
       return answer.kind === "taken" ? { ...answer, state } : { kind: "skipped", state };
     });
   }
 
-  /** Of a claim that could not be decided among many: how its bucket was last seen. It is not read: many more are waiting. */
-  undecided(claim: Claim, asking: Asking): Answer {
+  /** Answers a contended claim from the cache. A read would make the contention worse. */
+  undecided(claim: Claim, call: Called): Answer {
     const cache = this.#context.caches.of(claim.bucket);
-    const known = this.#lastSeen(claim, cache, asking.nowMs);
+    const known = this.#lastSeen(claim, cache, call.nowMs);
     if (known === undefined) return UNSEEN;
     const { state } = known;
-    return isSeenSince(cache, asking.askedAtSequence) ? { kind: "contended", state } : { kind: "contended", ...known };
+    return isSeenSince(cache, call.askedAtSequence) ? { kind: "contended", state } : { kind: "contended", ...known };
   }
 
-  /** Limits that changed reach a bucket also with a claim that is refused elsewhere: its wait counts from now by them. */
+  /** Changed limits reach a bucket also with a claim that is refused elsewhere: its wait counts from now by them. */
   #tellLimits(claim: Claim, { images }: Whole, readingMs: number): void {
     const { bucket, set, origin } = claim;
     const jobs = [jobOfClaim(claim, readingMs)];
     const at = { readingMs, configConfirmed: false };
     if (claim.bypass || !images.some((image) => admit(image, jobs, at, this.#context.env).installsLimits)) return;
     const work = installLimits(this.#context, { bucket, set, origin, ...at });
-    this.#background.track(work, bucket, "other", "changed limits could not be stored");
+    this.#context.background.track(work, bucket, "other", "changed limits could not be stored");
   }
 
-  async #read(claims: readonly Claim[], { nowMs, untilMs }: Asking): Promise<readonly (Whole | undefined)[]> {
+  async #read(claims: readonly Claim[], { nowMs, untilMs }: Called): Promise<readonly (Whole | undefined)[]> {
     const keys = claims.map(({ bucket }) => bucket);
     try {
       const wholes = await readWhole(this.#context, keys, { readingMs: nowMs, untilMs, policy: RETRY.readWhole });
       return wholes.map((whole) => {
         if (!isWhole(whole)) return undefined;
-        whole.cache.noteLook(nowMs);
+        whole.cache.lookedAtMs = nowMs;
         return whole;
       });
     } catch (error) {
@@ -121,13 +148,13 @@ export class Looks {
     }
   }
 
-  #isUnseen(cache: BucketCache, answer: Answer, { askedAtSequence }: Asking): boolean {
+  #isUnseen(cache: BucketCache, answer: Answer, { askedAtSequence }: Called): boolean {
     if (answer.kind === "unseen") return true;
-    // One shard gave it; what the others hold is remembered.
+    // One shard gave it; the others are only cached.
     return answer.kind === "taken" && cache.shardCount > 1 && !isSeenSince(cache, askedAtSequence);
   }
 
-  #unread(claim: Claim, answer: Answer, { nowMs, askedAtSequence }: Asking): Answer {
+  #unread(claim: Claim, answer: Answer, { nowMs, askedAtSequence }: Called): Answer {
     if (answer.kind !== "unseen") return answer;
     const cache = this.#context.caches.of(claim.bucket);
     const known = this.#lastSeen(claim, cache, nowMs);
@@ -135,13 +162,13 @@ export class Looks {
     return { kind: "skipped", ...(isSeenSince(cache, askedAtSequence) ? { state: known.state } : known) };
   }
 
-  /** Whether it was read for a refusal lately. What this process has seen of it since is newer. */
+  /** True if it was read for a refusal lately. Later observations of this process are newer. */
   #isLookedAt(cache: BucketCache, nowMs: number): boolean {
     const ageMs = nowMs - cache.lookedAtMs;
     return ageMs >= 0 && ageMs < this.#denyMemoryMs;
   }
 
-  /** Undefined where not all of it is known. */
+  /** Undefined if a shard is unknown. */
   #lastSeen(
     claim: Claim,
     cache: BucketCache,
@@ -163,20 +190,20 @@ function isDoubtful({ kind }: Answer): boolean {
   return kind === "configSuspect" || kind === "unavailable";
 }
 
-/** How every shard was last seen; undefined where one is not known. */
+/** Every shard as it was last seen; undefined if one is unknown. */
 function allSeen(cache: BucketCache): readonly Seen[] | undefined {
   const shards: Seen[] = [];
   for (let shard = 0; shard < cache.shardCount; shard++) {
     const seen = cache.seen(shard);
     if (seen === undefined) return undefined;
-    // Only a bucket that does not exist has no item; a shard that is missing is being joined or split.
+    // Only a bucket that does not exist has no item; a missing shard is being joined or split.
     if (seen.image === undefined ? cache.shardCount > 1 : seen.image.shardCount !== cache.shardCount) return undefined;
     shards.push(seen);
   }
   return shards;
 }
 
-/** Whether all of it was seen after an observation of this process. */
+/** True if all of it was seen after this observation. */
 function isSeenSince(cache: BucketCache, sequence: number): boolean {
   return allSeen(cache)?.every((seen) => isCertain(seen) && seen.order > sequence) ?? false;
 }

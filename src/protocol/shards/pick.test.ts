@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { claim } from "../../../test/kit/contract-kit.ts";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { fc } from "../../../test/properties.ts";
 import { bucketKey } from "../../domain/bucket/bucket-key.ts";
 import { bucketFor } from "../../domain/bucket/bucket-state.ts";
 import { type Limit, limitMakers } from "../../domain/limits/limit.ts";

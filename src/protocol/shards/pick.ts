@@ -1,13 +1,18 @@
 import { findLimit } from "../../domain/bucket/bucket-state.ts";
 import { isHard } from "../../domain/limits/limit.ts";
+import { RateLimiterUnavailable } from "../../domain/names/errors.ts";
+import type { ProtocolContext } from "../context.ts";
 import type { BucketCache } from "../process/bucket-cache.ts";
-import { leaveOf } from "../take/floors.ts";
-import type { Job } from "../take/job.ts";
+import type { CallTime } from "../process/call.ts";
+import { RETRY } from "../process/retry-policy.ts";
+import { type Job, leaveOf } from "../take/job.ts";
+import { makeShard } from "./resize.ts";
 import { roomIn } from "./split.ts";
+import { readWhole } from "./whole.ts";
 
 /**
- * A shard to ask first: one for whose doubt configuration was read, so that it is settled there; else the better of two, by what is
- * cached. Undefined when no single one can have enough, or can tell: a floor is one of the whole bucket.
+ * The shard to ask first: one for whose doubt configuration was read, so that it is settled there; else the better of two, by the
+ * cache. Undefined if no single one can have enough, or can tell: a floor is one of the whole bucket.
  */
 export function pickShard(cache: BucketCache, job: Job, random: () => number): number | undefined {
   const { shardCount } = cache;
@@ -20,7 +25,7 @@ export function pickShard(cache: BucketCache, job: Job, random: () => number): n
   return spareIn(cache, other, job) > spareIn(cache, one, job) ? other : one;
 }
 
-/** A shard that did not believe an earlier reading of configuration than the job's. */
+/** A shard that doubted an earlier reading of configuration than the job's. */
 function doubtedBefore({ doubts, shardCount }: BucketCache, { of: { origin } }: Job): number | undefined {
   const { reading } = origin;
   if (reading === undefined) return undefined;
@@ -46,7 +51,7 @@ export function pickOther(cache: BucketCache, job: Job, short: number): number |
   return best;
 }
 
-/** The shard for a debit, by what is cached: the one that has the most, so that none goes into debt while another could pay. */
+/** The shard for a debit, by the cache: the fullest one, so that none goes into debt while another could pay. */
 export function fullestShard(cache: BucketCache, job: Job): number {
   let best = 0;
   for (let shard = 1; shard < cache.shardCount; shard++) {
@@ -55,7 +60,7 @@ export function fullestShard(cache: BucketCache, job: Job): number {
   return best;
 }
 
-/** What a shard would have left of the limit that is scarcest; an unknown shard counts as plenty, so that it is asked. */
+/** Estimates what a shard would have left of the scarcest limit; an unknown shard counts as plenty, so that it is asked. */
 function spareIn(cache: BucketCache, shard: number, { amounts, readingMs }: Job): number {
   const image = cache.seen(shard)?.image;
   if (image === undefined) return Number.POSITIVE_INFINITY;
@@ -68,7 +73,6 @@ function spareIn(cache: BucketCache, shard: number, { amounts, readingMs }: Job)
   return least;
 }
 
-/** Whether a shard, full, would have enough. */
 function couldHold(cache: BucketCache, { amounts }: Job): boolean {
   const image = cache.anyImage();
   if (image === undefined) return true;
@@ -76,4 +80,25 @@ function couldHold(cache: BucketCache, { amounts }: Job): boolean {
     const held = findLimit(image.state, limit);
     return held === undefined || !isHard(held.limit) || held.terms.capacityMilli >= milli;
   });
+}
+
+export async function replacementShard(
+  context: ProtocolContext,
+  cache: BucketCache,
+  shard: number,
+  at: CallTime,
+): Promise<number> {
+  const { nowMs, untilMs } = at;
+  await readWhole(context, [cache.key], { readingMs: nowMs, untilMs, policy: RETRY.readWhole });
+  const standIn = shard % cache.shardCount;
+  if (!context.env.dialect.makesMissingShards || cache.seen(standIn)?.image !== undefined) return standIn;
+  // The original makes shards when it first comes to them.
+  const made = await makeShard(context, cache.key, standIn, at);
+  if (made.kind === "done") return standIn;
+  if (made.kind === "unavailable") {
+    const { entityId, resource } = cache.key;
+    const { cause } = made;
+    throw new RateLimiterUnavailable(`Shard ${standIn} of ${entityId} on ${resource} could not be made.`, { cause });
+  }
+  return cache.images()[0]?.key.shard ?? 0;
 }

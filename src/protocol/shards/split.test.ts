@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { runs } from "../../../test/depth.ts";
 import { checkTransaction, outcomeOf } from "../../../test/kit/conditional-write.ts";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { fc } from "../../../test/properties.ts";
 import { anyBucketOf, anyEpoch, anyLimits, anyZone, ENV, imageOf, itemOf, KEY } from "../../../test/protocol/kit.ts";
 import {
   advanced,
@@ -17,7 +17,7 @@ import {
 } from "../../domain/bucket/bucket-state.ts";
 import { type Wanted, walkOf } from "../../domain/bucket/earliest.ts";
 import type { LimitState } from "../../domain/bucket/limit-state.ts";
-import { SearchSteps } from "../../domain/bucket/search.ts";
+import { Search } from "../../domain/bucket/search.ts";
 import { limitMakers } from "../../domain/limits/limit.ts";
 import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Item, ItemWrite } from "../../ports/item-store.ts";
@@ -27,7 +27,7 @@ import { countsAgree, doublingWrites, mergingWrites } from "./split.ts";
 const Kinds = limitMakers(calendar);
 const T0 = Date.UTC(2026, 2, 15, 12);
 
-const searched = (wanted: Wanted, fromMs: number) => walkOf(wanted, calendar, new SearchSteps(fromMs)).next(fromMs);
+const searched = (wanted: Wanted, fromMs: number) => walkOf(wanted, new Search(fromMs, calendar)).next(fromMs);
 
 /** A bucket without sessions: those do not split. */
 const anyBucket: fc.Arbitrary<BucketState> = fc.record({ tz: anyZone, epochMs: anyEpoch }).chain(({ tz, epochMs }) =>
@@ -67,7 +67,7 @@ class Shards {
     return true;
   }
 
-  /** Somebody takes or gives back, in thousandths of each shard's capacity. */
+  /** Takes or gives back, in thousandths of each shard's capacity. */
   stir(parts: readonly number[]): void {
     this.items = this.images().map(({ item, state }, shard) => {
       const moved = state.limits.map(({ name, terms }, i) => {
@@ -78,7 +78,7 @@ class Shards {
     });
   }
 
-  /** What all shards hold of a limit at an instant. */
+  /** Sums what all shards hold of a limit at an instant. */
   total(name: string, atMs: number): bigint {
     return this.#sum((state) => {
       const then = advanced(state, atMs, calendar);

@@ -1,6 +1,6 @@
+import type { Part } from "../../bucket/balance.ts";
 import { addMulDiv, mulDivCeil } from "../../bucket/integers.ts";
 import { levelMilli } from "../../bucket/level.ts";
-import type { Part } from "../../bucket/share.ts";
 import {
   advanced,
   assembled,
@@ -12,26 +12,26 @@ import {
 } from "../../domain/bucket/bucket-state.ts";
 import { sameRule, termsAt } from "../../domain/bucket/limit-state.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
-import { countersOf, perCounter } from "../../domain/charge/usage-counters.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
+import { countersOf, perCounter } from "../../domain/charge/usage.ts";
 import { sameAmount } from "../../domain/limits/changed-limit.ts";
 import type { Limit } from "../../domain/limits/limit.ts";
 import { limitSet } from "../../domain/limits/limit-set.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
 import type { Clause, Item, ItemValue, ItemWrite, WriteTrace } from "../../ports/item-store.ts";
 import { BN, BYPASS, DISABLED, namesOf, RF, RQ, SDA, SHARD_COUNT, UH, VU } from "../item/attributes.ts";
 import { type Image, numberOf } from "../item/codec.ts";
 import { newItem } from "../item/encode-item.ts";
 import { putNew, removal } from "../item/write-builder.ts";
+import { rebase, writeRebased } from "../take/forms.ts";
 import { blankIntent, type Env, type Intent, type Move, NO_USAGE, type UsageDelta } from "../take/intent.ts";
-import { rebase, writeRebased } from "../take/rebase.ts";
 import { counterNames, openHourIn } from "../usage/hours.ts";
 
 export { SHARDS_MAX } from "../item/damage.ts";
 
 /**
- * The writes of one transaction that doubles the shards: each is rebased at one instant and gives its new sibling a part
- * in proportion to what the sibling can hold. What is given is a fixed number: a take that comes between leaves the giver with
- * less. So nothing is minted and nothing is lost.
+ * The writes of one transaction that doubles the shards: each is rebased at one instant and gives its new sibling a part in
+ * proportion to what the sibling can hold. The part is a fixed number: a take in between leaves the giver with less. So nothing
+ * is minted and nothing is lost.
  */
 export function doublingWrites(images: readonly Image[], atMs: number, env: Env): ItemWrite[] {
   const count = images.length * 2;
@@ -46,14 +46,8 @@ export function doublingWrites(images: readonly Image[], atMs: number, env: Env)
       const gives = findLimit(given, name)?.terms.capacityMilli ?? 0;
       return { limit: name, milli: proportion(tokensMilli, gives, terms.capacityMilli), whenShort: "owe" };
     });
-    const sibling = assembled(
-      {
-        ...given,
-        limits: given.limits.map((held) => ({ ...held, tokensMilli: movedOf(moves, held.name), remainder: 0 })),
-      },
-      env.calendar,
-    );
-    const [giving] = resized(image, kept, { moves }, atMs, env) as [ItemWrite];
+    const sibling = withTokens(given, moves, env.calendar);
+    const giving = resizeWrite(image, kept, { moves }, atMs, env);
     return [
       { ...giving, when: [...giving.when, ...roomClauses(kept(image.state), moves, giving)] },
       putNew({ ...image.key, shard: siblings.index }, splitOff(sibling, image.item, env), traceOf(atMs)),
@@ -61,12 +55,12 @@ export function doublingWrites(images: readonly Image[], atMs: number, env: Env)
   });
 }
 
-// A give-back may come between, and what the giver has no room for would be cut off. A take may come between, and the giver
-// must still have what it gives: otherwise its sibling would spend what the giver owes.
+// After a give-back in between, the giver would lose what it has no room for. After a take in between, the giver must still have
+// what it gives: otherwise its sibling would spend what the giver owes.
 function roomClauses(kept: BucketState, moves: readonly Move[], { add, set }: ItemWrite): Clause[] {
   return kept.limits.flatMap(({ name, terms, tokensMilli }): Clause[] => {
     const { tk } = namesOf(name);
-    // Where it is set, its tokens are bound by that; where nothing is moved, they may have changed all the same.
+    // If tokens are set, they are bound by that; if nothing is moved, they may still have changed.
     if (tk in set) return [];
     const added = Number(add[tk] ?? 0);
     const keptMilli = tokensMilli - movedOf(moves, name);
@@ -80,8 +74,8 @@ function roomClauses(kept: BucketState, moves: readonly Move[], { add, set }: It
 }
 
 /**
- * The writes of one transaction that leaves `count` of the shards: those that go are pinned as they stand, to the token, and
- * what they hold is added to the one that stays in their place.
+ * The writes of one transaction that leaves `count` of the shards: those that go are pinned to the token, and their tokens are
+ * added to the shard that stays in their place.
  */
 export function mergingWrites(images: readonly Image[], count: number, atMs: number, env: Env): ItemWrite[] {
   const all = knownIn(images);
@@ -89,7 +83,7 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
   const going = images.slice(count);
   const complete = (state: BucketState) => withEvery(advanced(state, atMs, env.calendar), all, atMs, env.calendar);
   return [
-    ...staying.flatMap((image) => {
+    ...staying.map((image) => {
       const { shard } = image.key;
       const own = complete(image.state);
       const joining = going
@@ -106,7 +100,7 @@ export function mergingWrites(images: readonly Image[], count: number, atMs: num
         return withCounts(withPastOf(partOf(before, part, topUps, env), joining, env), [before, ...joining]);
       };
       const joined = going.filter(({ key }) => key.shard % count === shard).map(({ item }) => item);
-      return resized(image, becomes, { moves, usage: countsOf(joined) }, atMs, env);
+      return resizeWrite(image, becomes, { moves, usage: countsOf(joined) }, atMs, env);
     }),
     ...going.map(({ key, item, state }) => {
       const pins = [RF, BN, RQ, ...state.limits.map(({ name }) => namesOf(name).tk), ...counterNames(item, state)];
@@ -130,22 +124,22 @@ export function makingWrites(sibling: Image, shard: number, atMs: number, env: E
     return { limit: name, milli: Math.floor(tokensMilli / 2), whenShort: "owe" };
   });
   const part: Part = { index: shard, count: shardCount, rounding: env.dialect.partRounding };
-  const made = partOf(becomes(state), part, () => 0, env);
-  const limits = made.limits.map((held) => ({ ...held, tokensMilli: movedOf(moves, held.name), remainder: 0 }));
-  const [write] = resized(sibling, becomes, { moves }, atMs, env) as [ItemWrite];
+  const empty = partOf(becomes(state), part, () => 0, env);
+  const made = withTokens(empty, moves, env.calendar);
+  const write = resizeWrite(sibling, becomes, { moves }, atMs, env);
   const pins = [SHARD_COUNT, ...state.limits.map(({ name }) => namesOf(name).tk)].map(
     (name) => [{ name, is: "=", value: item[name] as ItemValue }] as const,
   );
   return [
     { ...write, when: [...write.when, ...pins] },
-    putNew({ ...key, shard }, splitOff(assembled({ ...made, limits }, env.calendar), item, env), traceOf(atMs)),
+    putNew({ ...key, shard }, splitOff(made, item, env), traceOf(atMs)),
   ];
 }
 
 /**
- * The item of a shard that is split off another one: of the same bucket, and it says the same of configuration. It begins in no
- * hour before its sibling's: there may have been a shard of this number, and its hours up to when it was joined are on sheets. The
- * sibling's hour is later than the reading's where a clock was ahead and the epoch has been set back since.
+ * The item of a shard that is split off another one: of the same bucket, with the same marks of configuration. It begins in no
+ * hour before its sibling's: there may have been a shard of this number, and its hours up to the join are on sheets. The
+ * sibling's hour is later than the reading's if a clock was ahead and the epoch has been set back since.
  */
 function splitOff(state: BucketState, sibling: Item, env: Env): Item {
   const item = newItem(state, sibling[BN], env);
@@ -156,31 +150,37 @@ function splitOff(state: BucketState, sibling: Item, env: Env): Item {
   return item;
 }
 
-/** How much of each limit a shard could give at a reading; more than 0 where it is not in debt. */
+/** A new shard with the tokens that its sibling gives. */
+function withTokens(state: BucketState, moves: readonly Move[], calendar: Calendar): BucketState {
+  const limits = state.limits.map((held) => ({ ...held, tokensMilli: movedOf(moves, held.name), remainder: 0 }));
+  return assembled({ ...state, limits }, calendar);
+}
+
+/** The amount of a limit that a shard could give at a reading; negative in debt. */
 export function roomIn(state: BucketState, limit: string, readingMs: number): number {
   const held = findLimit(state, limit);
   return held === undefined ? 0 : availableMilli(state, held, readingMs);
 }
 
-function resized(
+function resizeWrite(
   image: Image,
   becomes: (state: BucketState) => BucketState,
   intended: Partial<Intent>,
   atMs: number,
   env: Env,
-): ItemWrite[] {
+): ItemWrite {
   const rebased = rebase(image.state, becomes, { readingMs: atMs, atMs, install: undefined });
   const step = writeRebased(image, rebased, { ...blankIntent(atMs), ...intended }, env);
   if (step.kind !== "write") throw new RangeError("Shares are moved whatever a shard holds; nothing can be short.");
   const { write } = step;
   const set = image.key.shard === 0 ? { ...write.set, [SDA]: atMs } : write.set;
-  return [{ ...write, set, trace: traceOf(atMs) }];
+  return { ...write, set, trace: traceOf(atMs) };
 }
 
-/** What shards that go have counted in the open hour: it goes to the one that they join, whose hour is the same. */
+/** The counts of the open hour of shards that go: the shard that they join has the same hour. */
 function countsOf(items: readonly Item[]): UsageDelta {
   const hours = items.flatMap((item) => openHourIn(item) ?? []);
-  // They were looked at before the shards were joined: all of them are small enough to be summed up.
+  // They were checked before the join: all are small enough to be summed.
   const counts = hours.flatMap(({ counts }) => Array.from(counts, ([name, milli]) => [name, Number(milli)] as const));
   const counters = countersOf(counts);
   return {
@@ -203,7 +203,7 @@ function traceOf(readingMs: number): WriteTrace {
   return { form: "share", readingMs, parts: [], spare: [] };
 }
 
-/** The state as another part of the bucket: its terms, and its part of what was topped up. */
+/** The state as another part of the bucket: its terms, and its part of top-ups. */
 function partOf(
   state: BucketState,
   part: Part | undefined,
@@ -226,7 +226,7 @@ function partOf(
   return assembled({ ...state, limits }, calendar);
 }
 
-/** Shards that join count what was used of a quota from what all of them count it from. */
+/** Joined shards count the usage of a quota from the sum of their capacities. */
 function withCounts(state: BucketState, shards: readonly BucketState[]): BucketState {
   const limits = state.limits.map((held) => {
     const all = shards.flatMap((shard) => findLimit(shard, held.name) ?? []);
@@ -241,8 +241,8 @@ function withCounts(state: BucketState, shards: readonly BucketState[]): BucketS
 }
 
 /**
- * The limits of a shard that stays, with the past of those that join it: what one of them must remember all of them must. A
- * session that is open on any of the shards is open on all of them together; the latest counts.
+ * The limits of a shard that stays, with the past of those that join it: what one must remember all must. A session that is open
+ * on any of the shards is open on all of them together; the latest counts.
  */
 function withPastOf(state: BucketState, joining: readonly BucketState[], { calendar }: Env): BucketState {
   const limits = state.limits.map((held) => {
@@ -251,7 +251,7 @@ function withPastOf(state: BucketState, joining: readonly BucketState[], { calen
     if (held.quota === undefined) return { ...held, rememberUntilMs };
     const starts = all.flatMap(({ quota }) => quota?.windowStartMs ?? []);
     const windowStartMs = starts.length === 0 ? undefined : Math.max(...starts);
-    // No lease from before a reset may find its own count on the joined shard.
+    // No lease from before a reset may match the count of the joined shard.
     const resets = Math.max(...all.map(({ quota }) => quota?.resets ?? 0));
     return { ...held, rememberUntilMs, quota: { ...held.quota, windowStartMs, resets } };
   });
@@ -259,9 +259,9 @@ function withPastOf(state: BucketState, joining: readonly BucketState[], { calen
 }
 
 /**
- * A shard that joins another, by the rules of that one. They differ where one of them had heard of a limit's new rule when it was
- * left out: the window of a session is nothing that a calendar quota can go on with, and what a calendar quota spent is not full
- * because a session is closed. Or one of them has heard of a quota's new amount: what was used stays used by either.
+ * A shard that joins another, by the rules of that one. They differ if one of them knew a limit's new rule when it was removed: a
+ * calendar quota cannot go on with the window of a session, and a spent calendar quota is not full because a session is closed.
+ * Or one of them knows a quota's new amount: used tokens stay used either way.
  */
 function byRulesOf(own: BucketState, joining: BucketState, calendar: Calendar): BucketState {
   const limits = joining.limits.map((held) => {
@@ -273,8 +273,8 @@ function byRulesOf(own: BucketState, joining: BucketState, calendar: Calendar): 
 }
 
 /**
- * Whether the shards have the same count of resets for each quota. Where they do not, some got its rule later than others:
- * were they joined now, leases of all but one could not give back. From its next reset on they agree.
+ * True if the shards have the same count of resets for each quota. If not, some got its rule later than others: leases of all but
+ * one could not give back after a join. From its next reset on they agree.
  */
 export function countsAgree(images: readonly Image[]): boolean {
   const counts = new Map<string, number>();
@@ -288,13 +288,12 @@ export function countsAgree(images: readonly Image[]): boolean {
   );
 }
 
-/** A limit as the shard that read configuration last has it, and how many resets it counts. */
+/** A limit as the shard that read configuration last has it, and its count of resets. */
 interface KnownLimit {
   readonly limit: Limit;
   readonly resets: number;
 }
 
-/** Every limit that any shard knows. */
 function knownIn(images: readonly Image[]): readonly KnownLimit[] {
   const found = new Map<string, KnownLimit>();
   for (const { state } of [...images].sort((a, b) => a.state.origin.asOfMs - b.state.origin.asOfMs)) {
@@ -305,7 +304,8 @@ function knownIn(images: readonly Image[]): readonly KnownLimit[] {
   return [...found.values()];
 }
 
-// A limit that a shard has never seen is full there. It counts its resets as the others do: leases of theirs can give back then.
+// A limit that a shard has never seen is full there. It takes over the count of resets, so that leases of the other shards can
+// give back.
 function withEvery(state: BucketState, all: readonly KnownLimit[], atMs: number, calendar: Calendar): BucketState {
   if (all.every(({ limit }) => findLimit(state, limit.name) !== undefined)) return state;
   const older = { asOfMs: Number.NEGATIVE_INFINITY, generation: null };
@@ -328,7 +328,7 @@ function movedOf(moves: readonly Move[], limit: string): number {
   return moves.find((move) => move.limit === limit)?.milli ?? 0;
 }
 
-// Rounded down, also of a debt: what the giver keeps is the rest.
+// Rounded down, also for a debt: the giver keeps the rest.
 function proportion(milli: number, part: number, whole: number): number {
   if (whole === 0) return 0;
   if (milli >= 0) return addMulDiv(0, milli, part, 0, whole, Number.MAX_SAFE_INTEGER);

@@ -1,4 +1,6 @@
 import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
+import { type BucketState, wholeOf } from "../../domain/bucket/bucket-state.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
 import type { ProtocolContext } from "../context.ts";
 import {
   isWhole,
@@ -11,25 +13,30 @@ import {
   transactEnded,
   type Whole,
 } from "../decide/transact.ts";
+import type { Image } from "../item/codec.ts";
 import { type Caller, drive } from "../process/drive.ts";
-import type { Ended, Event, Machine, Turn } from "../process/machine.ts";
+import type { Machine } from "../process/machine.ts";
 import { RETRY, type RetryPolicy } from "../process/retry-policy.ts";
 
-/** Does what a plan wants of all shards of its buckets at once. */
 export function transactPlan<Result>(
   context: ProtocolContext,
   plan: Plan<Result>,
   from: "guess" | "reading",
   caller?: Caller,
 ): Promise<Result> {
-  const { policy } = plan;
-  const budget = { policy, attemptsMax: policy.attempts, caller };
-  return context.caches.holding(plan.buckets, () =>
-    drive(new PlannedTransaction(context, plan), startTransact(plan, from), budget, context),
-  );
+  const { policy, buckets } = plan;
+  const wholes = () => cachedWholes(context, buckets);
+  const machine: Machine<TransactProgress<Result>, TransactDo<Result>, Result> = {
+    ended: transactEnded,
+    next: (progress, turn) =>
+      nextTransact(progress, { ...turn, wholes: wholes(), token: context.nonces.token() }, plan),
+    on: (progress, action, event) => onTransact(progress, action, event, { wholes: wholes() }, plan),
+    untilMs: () => plan.untilMs,
+  };
+  return context.caches.holding(buckets, () => drive(machine, startTransact(plan, from), { policy, caller }, context));
 }
 
-/** By which reading, until when and how often all shards are read. */
+/** The reading, the deadline and the policy of a read of all shards. */
 export interface WholeRead {
   readonly readingMs: number;
   readonly untilMs: number;
@@ -38,9 +45,9 @@ export interface WholeRead {
 }
 
 /**
- * All shards of buckets, as one read showed them: what this process has seen of single shards since is not mixed in, as tokens
- * that were taken from one shard and came back to another would be missing from both. A bucket that is just being split is read
- * again. Throws `RateLimiterUnavailable` where they cannot be read.
+ * All shards of buckets, as one read showed them. Later observations of single shards are not mixed in: tokens that were taken
+ * from one shard and came back to another would be missing from both. A bucket that is just being split is read again. Throws
+ * `RateLimiterUnavailable` if they cannot be read.
  */
 export function readWhole(
   context: ProtocolContext,
@@ -61,13 +68,22 @@ export function readWhole(
       if (cause !== undefined) throw cause;
       return cachedWholes(context, buckets);
     },
-    unknown: rethrown,
-    unread: rethrown,
+    unknown: (cause) => {
+      throw cause;
+    },
   };
   return transactPlan(context, plan, "reading", caller);
 }
 
-/** A read for work that no caller waits for: each call has its own time. */
+/** The whole bucket, by the images of its shards. */
+export function stateOfShards(images: readonly Image[], calendar: Calendar): BucketState {
+  return wholeOf(
+    images.map(({ state }) => state),
+    calendar,
+  );
+}
+
+/** A read without a waiting caller: only each call has a timeout. */
 export function withoutDeadline(readingMs: number): WholeRead {
   return { readingMs, untilMs: Number.POSITIVE_INFINITY, policy: RETRY.readWhole };
 }
@@ -77,40 +93,4 @@ function cachedWholes({ caches }: ProtocolContext, buckets: readonly BucketKey[]
     const cache = caches.of(bucket);
     return { cache, images: cache.images() };
   });
-}
-
-export function rethrown(cause: unknown): never {
-  throw cause;
-}
-
-/** The machine of transactions, with the caches of its buckets for its facts. */
-class PlannedTransaction<Result> implements Machine<TransactProgress<Result>, TransactDo<Result>, Result> {
-  readonly #context: ProtocolContext;
-  readonly #plan: Plan<Result>;
-
-  constructor(context: ProtocolContext, plan: Plan<Result>) {
-    this.#context = context;
-    this.#plan = plan;
-  }
-
-  ended(progress: TransactProgress<Result>): Ended<Result> | undefined {
-    return transactEnded(progress);
-  }
-
-  next(progress: TransactProgress<Result>, { nowMs, over }: Turn): TransactDo<Result> {
-    const token = `t${this.#context.nonces.next().toString(36)}`;
-    const wholes = cachedWholes(this.#context, this.#plan.buckets);
-    return nextTransact(progress, { nowMs, over, wholes, token }, this.#plan);
-  }
-
-  on(progress: TransactProgress<Result>, action: TransactDo<Result>, event: Event): TransactProgress<Result> {
-    const wholes = cachedWholes(this.#context, this.#plan.buckets);
-    return onTransact(progress, action, event, { wholes }, this.#plan);
-  }
-
-  untilMs(): number {
-    return this.#plan.untilMs;
-  }
-
-  throttled(): void {}
 }

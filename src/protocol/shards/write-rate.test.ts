@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
-import { BUSY_PER_SECOND, type Rate, ratedAgain } from "./write-rate.ts";
+import { fc } from "../../../test/properties.ts";
+import { BUSY_PER_SECOND, nextRate, type Rate } from "../process/bucket-cache.ts";
 
 /** The counter seen at these times. */
 function seen(...sights: readonly (readonly [atMs: number, writes: number])[]): Rate {
   let rate: Rate | undefined;
-  for (const [atMs, writes] of sights) rate = ratedAgain(rate, writes, atMs);
+  for (const [atMs, writes] of sights) rate = nextRate(rate, writes, atMs);
   return rate as Rate;
 }
 
@@ -23,10 +23,10 @@ test("writes of all clients count, however seldom somebody looks", () => {
       fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 1 }),
       (perSecond, gaps) => {
         let atMs = 0;
-        let rate = ratedAgain(undefined, 7, 0);
+        let rate = nextRate(undefined, 7, 0);
         for (const gapMs of gaps) {
           atMs += gapMs;
-          rate = ratedAgain(rate, 7 + Math.floor((perSecond * atMs) / 1000), atMs);
+          rate = nextRate(rate, 7 + Math.floor((perSecond * atMs) / 1000), atMs);
         }
         if (rate.perSecond !== undefined) assert.ok(Math.abs(rate.perSecond - perSecond) <= 1);
       },

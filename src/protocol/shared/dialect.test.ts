@@ -25,7 +25,7 @@ function seenWith(tokensMilli: number, attributes: Item = {}) {
   return imageOf({ ...itemOf(stateOf(Kinds.perMinute("rpm", 10))), b_rpm_tk: tokensMilli, ...attributes });
 }
 
-/** What a write is made of. */
+/** Builds a write and returns its parts. */
 function built(build: (builder: WriteBuilder) => void): Pick<ItemWrite, "when" | "set"> {
   const builder = new WriteBuilder();
   build(builder);

@@ -1,22 +1,19 @@
 import { refilledMilli } from "../../bucket/level.ts";
 import { type BucketState, findLimit } from "../../domain/bucket/bucket-state.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
-import { refuseCountsShared } from "../../domain/charge/shared-counts.ts";
 import { LEVELS_MAX } from "../../domain/config/entity.ts";
-import { refuseBeyondRatesShared } from "../../domain/limits/beyond-rates.ts";
-import type { Floor } from "../../domain/limits/floor.ts";
+import { refuseLimitsShared } from "../../domain/limits/beyond-rates.ts";
 import { rulesOf } from "../../domain/limits/kinds/table.ts";
+import type { Floor } from "../../domain/limits/limit-numbers.ts";
 import { ValidationError } from "../../domain/names/errors.ts";
 import type { ItemValue } from "../../ports/item-store.ts";
 import { CFA, namesOf, SHARD_COUNT, VU, WCU } from "../item/attributes.ts";
 import { type Dialect, TRANSACTION_ITEMS_MAX } from "../item/dialect.ts";
-import { neededOf } from "../take/floors.ts";
+import { neededOf } from "../take/job.ts";
 
-/** A table that the original writes too. */
 export const SHARED: Dialect = {
   checkLimits: ({ limits }) => {
-    refuseCountsShared(limits);
-    refuseBeyondRatesShared(limits);
+    refuseLimitsShared(limits);
     const session = limits.find((limit) => rulesOf(limit).opensWindow);
     if (session === undefined) return;
     throw new ValidationError(
@@ -37,7 +34,7 @@ export const SHARED: Dialect = {
   sameParameters: (item, before) => {
     for (const name of Object.keys(item)) {
       if (item[name] === before[name]) continue;
-      // The original brings the numbers of a limit first, and its tokens with a later write: only then it is a limit.
+      // The original writes the terms of a limit first, and its tokens later: only then it is a limit.
       if (!COUNTED.test(name) || !(name in before || name.startsWith("n"))) return false;
     }
     return Object.keys(before).every((name) => name in item);
@@ -48,7 +45,7 @@ export const SHARED: Dialect = {
   // A new item names its owner, which is checked in the same transaction: an item more for each level.
   atomicItemsMax: TRANSACTION_ITEMS_MAX - LEVELS_MAX,
 
-  // Also of limits that are not there: the original may leave, or put there, terms without tokens.
+  // Missing limits are pinned too: the original may leave, or write, terms without tokens.
   pinTerms: (builder, { item }, limits) => {
     builder.asSeen(SHARD_COUNT, item);
     for (const { limit } of limits) {
@@ -67,7 +64,7 @@ export const SHARED: Dialect = {
 
   spendsRefill: ({ limit }, elapsedMs) => limit.soft === true || elapsedMs <= 0,
 
-  // Nothing is known there of when limits were changed.
+  // The time of a change of limits is unknown there.
   notesTakes: false,
   readsWriteCounter: true,
   expiryIgnoresDebts: true,
@@ -94,7 +91,7 @@ export const SHARED: Dialect = {
   },
 
   capRebasedCredit: (builder, { name, tokensMilli }, mostMilli) => {
-    // An item that was seen above the capacity is marked; one that was not must not be lifted there unseen.
+    // An item that was seen above the capacity is marked; another must not be lifted there unseen.
     if (tokensMilli <= mostMilli) builder.where(namesOf(name).tk, "<=", mostMilli);
   },
 
@@ -114,8 +111,8 @@ export const SHARED: Dialect = {
       return stamp !== undefined && (typeof stamp !== "number" || stamp <= readingMs);
     }),
 
-  // Also of limits that only stand there still: the original changes those in place, too. With when ours last installed some:
-  // what the original put there since may look like what it had put there before.
+  // Remembered limits count too: the original changes those in place. So does our last installation: what the original wrote
+  // since may look like what it wrote before.
   doubtAbout: ({ canonical, item, state }, isStamped) => {
     const terms = state.limits.map(({ name }) => {
       const { cp, ra, rp } = namesOf(name);
@@ -131,8 +128,8 @@ export const SHARED: Dialect = {
 };
 
 /**
- * The original spends stored tokens without looking at the refill, and its own refill does not see what was cut: stored
- * tokens must not fall below zero, and nothing is cut without moving the epoch.
+ * The original spends stored tokens without looking at the refill, and its own refill does not see what was cut: stored tokens
+ * must not fall below zero, and nothing is cut without moving the epoch.
  */
 function outgrows(
   state: BucketState,
@@ -145,13 +142,12 @@ function outgrows(
   const risen = refilledMilli(held.remainder, held.terms, readingMs - state.epochMs);
   const isOver = held.tokensMilli >= held.terms.capacityMilli - risen;
   if (isOver) return risen > 0 || held.tokensMilli > held.terms.capacityMilli;
-  // An epoch that is not behind has nothing to add: moved by a moment with each request it would run ahead of all clocks.
+  // An epoch that is not behind has no refill to add: moved by a moment with each request it would run ahead of all clocks.
   return !SHARED.spendsRefill(held, readingMs - state.epochMs) && held.tokensMilli < neededOf(move, held);
 }
 
 /** Attributes that a write may change without moving the epoch. */
 const COUNTED = /^(b_.*_(tk|tc)|b_rq|ttl|vu|n[0-9a-f])$/;
-/** How long the original believes a stamp. */
 const STAMP_MS = 60_000;
-/** Configuration is installed only so soon after it was read. */
+/** Configuration is installed only this soon after it was read. */
 const READ_MS = 1_000;

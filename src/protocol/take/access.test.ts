@@ -6,12 +6,10 @@ import { freshBucket } from "../../domain/bucket/bucket-state.ts";
 import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Claim } from "../../ports/bucket-store.ts";
 import type { Item } from "../../ports/item-store.ts";
-import { createForm } from "./create.ts";
-import { formFor } from "./forms.ts";
-import { installLimitsIntent } from "./install-limits.ts";
-import { intentOf, jobOfClaim } from "./job.ts";
+import { createForm, formFor } from "./forms.ts";
+import { installLimitsIntent, intentOf, jobOfClaim } from "./job.ts";
 
-// What an item says of a switch (`disabled`) goes when somebody has read that nothing is off, and stays for everybody else.
+// The mark of a switch (`disabled`) on an item goes when a process has read that nothing is off, and stays for every other process.
 
 const T0 = Date.UTC(2026, 0, 1, 12);
 const set = limitSet([{ name: "rpm", capacity: 100, refillAmount: 100, refillPeriodMs: 60_000 }]);

@@ -1,23 +1,20 @@
-import { debtMaxMilli } from "../../bucket/share.ts";
+import { debtMaxMilli } from "../../bucket/balance.ts";
 import { availableMilli, type BucketState, findLimit, freshBucket } from "../../domain/bucket/bucket-state.ts";
 import { isHard } from "../../domain/limits/limit.ts";
 import { type Image, withCallersLimitObjects } from "../item/codec.ts";
-import { expiresInDebt } from "../shared/debts.ts";
-import { neededBy } from "./floors.ts";
-import { needsRebase } from "./forms.ts";
-import type { Env, Intent } from "./intent.ts";
-import { intentOf, type Job, newestOf } from "./job.ts";
-import { epochAfter, withLimitsAt } from "./rebase.ts";
-import { isStillHeld } from "./renew.ts";
+import { expiresInDebt } from "./expiry.ts";
+import { epochAfter, needsRebase, withLimitsAt } from "./forms.ts";
+import { blankIntent, type Env, type Intent } from "./intent.ts";
+import { intentOf, type Job, neededBy, newestOf } from "./job.ts";
+import { isStillHeld } from "./slots.ts";
 
-/** Which of the jobs fit together, in their order: one that does not fit does not keep the next from being granted. */
+/** The jobs that fit together, in their order: one that does not fit does not keep the next from being granted. */
 interface Admission {
   readonly admitted: readonly Job[];
-  /** Those that would not fit by themselves either. Others only come after what is admitted, and that is not taken yet. */
+  /** Jobs that would not fit alone either. The others only come after the admitted ones, which are not taken yet. */
   readonly rejected: readonly Job[];
-  /** The bucket as it stands for them, with their limits installed. */
   readonly state: BucketState;
-  /** Whether `state` has limits that the item lacks, or must be kept longer than the item says. */
+  /** True if `state` has limits that the item lacks, or must be kept longer than the item says. */
   readonly installsLimits: boolean;
 }
 
@@ -47,7 +44,7 @@ export function admit(
   return { admitted, rejected, state, installsLimits };
 }
 
-/** Whether a write by this intent would do more than take: install limits, or act on time that has passed. */
+/** True if a write by this intent would do more than take: install limits, or act on time that has passed. */
 export function movesEpoch(seen: Image, intent: Intent, env: Env): boolean {
   const image = intent.install === undefined ? seen : withCallersLimitObjects(seen, intent.install.set);
   return needsRebase(
@@ -65,15 +62,7 @@ function stateFor(
   env: Env,
 ): BucketState {
   if (image === undefined) return freshBucket(install.set, install.origin, readingMs, env.calendar);
-  const probe = intentOf(jobs, {
-    readingMs,
-    nonce: undefined,
-    birth: undefined,
-    guesses: undefined,
-    configConfirmed: false,
-    ignoreImageShortage: false,
-    sheeted: undefined,
-  });
+  const probe = intentOf(jobs, { ...blankIntent(readingMs), sheeted: undefined });
   if (!needsRebase(image, { ...probe, install }, env)) return image.state;
   const atMs = epochAfter(image.state, readingMs);
   return withLimitsAt(image.state, { install, readingMs, atMs }, env.calendar);
@@ -88,7 +77,7 @@ function fitsIn(state: BucketState, left: Map<string, number>, job: Job, reading
     if (held === undefined || !isHard(held.limit)) return true;
     const there = left.get(name) ?? availableMilli(state, held, readingMs);
     left.set(name, there);
-    // A debit may go into debt, as deep as it can be counted exactly.
+    // A debit may go into debt, as deep as can be counted exactly.
     return there >= (kind === "debit" && milli > 0 ? milli - debtMaxMilli(held.part) : neededBy(job, milli, held));
   });
   if (!isEnough) return false;

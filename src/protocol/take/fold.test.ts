@@ -1,15 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { runs } from "../../../test/depth.ts";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { fc } from "../../../test/properties.ts";
 import { anyChange, anyElapsed, anyScene, isClosed, withTokens } from "../../../test/protocol/kit.ts";
 import { advanced, type BucketState, bucketFor, findLimit, type LimitState } from "../../domain/bucket/bucket-state.ts";
 import { limitMakers } from "../../domain/limits/limit.ts";
 import { limitSet } from "../../domain/limits/limit-set.ts";
-import { foldsOf } from "./fold.ts";
-import { foldsAround } from "./fold-around.ts";
-import { cutAt, type Fold, type Piece, pieceFor } from "./piece.ts";
+import { cutAt, type Fold, foldsAround, foldsOf, type Piece, pieceFor } from "./fold.ts";
 
 const Kinds = limitMakers(calendar);
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { runs } from "../../../test/depth.ts";
 import { checkWrite, outcomeOf } from "../../../test/kit/conditional-write.ts";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { fc } from "../../../test/properties.ts";
 import {
   anyChange,
   anyElapsed,
@@ -29,15 +29,13 @@ import {
 } from "../../domain/bucket/bucket-state.ts";
 import type { LimitSet, SetOrigin } from "../../domain/limits/limit-set.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
-import { namesOf } from "../item/attributes.ts";
-import { birthOf } from "../item/nonces.ts";
-import { keptUntilFromS } from "../item/ttl.ts";
-import { createForm } from "./create.ts";
-import { formFor } from "./forms.ts";
+import { birthOf, namesOf } from "../item/attributes.ts";
+import { keptUntilFromS } from "./expiry.ts";
+import { createForm, formFor } from "./forms.ts";
 import { type Guess, type Intent, NO_USAGE } from "./intent.ts";
 
 interface Case {
-  /** As it was seen, and as it is by now: others took, or gave back. */
+  /** The state that was seen; by now others took, or gave back. */
   readonly seen: BucketState;
   readonly actual: BucketState;
   readonly set: LimitSet;
@@ -132,7 +130,7 @@ function stored(state: BucketState, ttl: Case["ttl"], wrote: number): Item {
 interface Applied {
   readonly before: Item;
   readonly after: Item;
-  /** What the domain makes of the item as it was, at the epoch that the write has chosen. */
+  /** The state that the domain makes of the item as it was, at the epoch that the write has chosen. */
   readonly expected: BucketState;
   readonly result: BucketState;
   readonly atMs: number;
@@ -275,7 +273,7 @@ test("an item does not expire before it has been full for an hour", () => {
     fc.property(anyCase, fc.boolean(), (given, ignoreImageShortage) => {
       const done = put(given, ignoreImageShortage);
       if (typeof done === "string" || done.after.ttl === undefined) return;
-      // Of windows it is full only in the largest, which may be over by then: see ttl.test.ts.
+      // A limit with windows is full only in the largest, which may be over by then: see ttl.test.ts.
       if (done.result.limits.some(({ limit }) => limit.schedule !== undefined)) return;
       const untilMs = Number(done.after.ttl) * 1000;
       assert.ok(isIdle(done.result, 3_600_000, untilMs, calendar), `it expires at ${untilMs}`);

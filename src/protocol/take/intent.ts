@@ -1,22 +1,78 @@
-import type { ServerTime } from "../../clock/server-time.ts";
+import type { ServerTime } from "../../clock/clock-bounds.ts";
 import type { BucketState } from "../../domain/bucket/bucket-state.ts";
-import type { SlotPin } from "../../domain/bucket/give-back.ts";
+import type { SlotPin, Ticket } from "../../domain/bucket/give-back.ts";
 import type { Amount, CountedAmount } from "../../domain/charge/amounts.ts";
-import { perCounter, type UsageCounter } from "../../domain/charge/usage-counters.ts";
-import type { Calendar } from "../../domain/limits/calendar.ts";
-import type { Floor } from "../../domain/limits/floor.ts";
+import { perCounter, type UsageCounter } from "../../domain/charge/usage.ts";
+import type { Floor } from "../../domain/limits/limit-numbers.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
 import type { ItemWrite, TracePart } from "../../ports/item-store.ts";
 import type { Dialect, Install } from "../item/dialect.ts";
-import type { Sides } from "./passed.ts";
 
-/** What a write depends on besides the item and the intent. */
+/** The decisions of a write on limits that refuse nothing. Its conditions make them certain. */
+export interface Sides {
+  /** Overdrafts that the write counts, 1000 each: the last requests leave the limit below zero. */
+  readonly overdrafts: readonly Amount[];
+  readonly passed: readonly Passed[];
+}
+
+export const NO_SIDES: Sides = Object.freeze({ overdrafts: Object.freeze([]), passed: Object.freeze([]) });
+
+/** The requests that a shadow limit would have refused. */
+export interface Passed {
+  readonly limit: string;
+  /** Their places among the parts of the write. */
+  readonly places: readonly number[];
+  /** Their sum: it is neither taken nor counted as used. */
+  readonly milli: number;
+}
+
+export function passedAt({ passed }: Sides, place: number): readonly string[] {
+  return passed.flatMap(({ limit, places }) => (places.includes(place) ? [limit] : []));
+}
+
+/**
+ * The decisions of several writes of which one was applied, it is unknown which: an amount that passed a shadow in one of them
+ * may not have been taken, so it is not given back.
+ */
+export function sidesOfAny(sent: readonly { readonly sides: Sides }[]): Sides {
+  const [first, ...others] = sent.map(({ sides }) => sides);
+  if (first === undefined || others.every(({ passed }) => passed.length === 0)) return first ?? NO_SIDES;
+  const limits = new Set([first, ...others].flatMap(({ passed }) => passed.map(({ limit }) => limit)));
+  const passed = Array.from(limits, (limit) => {
+    const own = [first, ...others].flatMap((sides) => sides.passed.filter((one) => one.limit === limit));
+    return { limit, places: [...new Set(own.flatMap(({ places }) => places))], milli: 0 };
+  });
+  return { overdrafts: first.overdrafts, passed };
+}
+
+/** A request of a write, identified by its claim. */
+interface Taker {
+  readonly of: { readonly bypass: boolean };
+  readonly amounts: readonly Amount[];
+}
+
+/** The decisions of a write for one of its requests; undefined: none. */
+export function sidesFor(
+  { jobs, sides }: { readonly jobs: readonly Taker[]; readonly sides: Sides },
+  of: Taker["of"],
+): Pick<Ticket, "overdrawn" | "shadowed"> | undefined {
+  if (sides.overdrafts.length + sides.passed.length === 0) return undefined;
+  const placeIn = (among: readonly Taker[]) => among.findIndex((job) => job.of === of);
+  // The last requests that took from a soft limit left it below zero.
+  const overdrawn = sides.overdrafts.flatMap(({ limit, milli }) => {
+    const takers = jobs.filter((job) => !job.of.bypass && job.amounts.some((one) => one.limit === limit));
+    const place = placeIn(takers);
+    return place >= takers.length - milli / 1000 && place >= 0 ? [limit] : [];
+  });
+  return { overdrawn, shadowed: passedAt(sides, placeIn(jobs)) };
+}
+
 export interface Env {
   readonly calendar: Calendar;
   readonly dialect: Dialect;
   readonly serverTime: ServerTime;
-  /** Until when a limit that is soft by configuration is to be taken for soft, by the original. */
+  /** The deadline after which the original no longer treats a soft limit as soft. */
   readonly softUntilMs: (atMs: number) => number;
-  /** How long usage is kept, in seconds. */
   readonly usageKeptS: () => number;
 }
 
@@ -24,29 +80,27 @@ export interface Env {
 export interface Move {
   readonly limit: string;
   readonly milli: number;
-  /** What a limit does that holds less: it refuses the write, or owes the rest. */
+  /** The limit refuses the write if it holds less, or owes the rest. */
   readonly whenShort: "refuse" | "owe";
-  /** What must be left of it, where one of the takes has a floor; absent: nothing must. */
+  /** The amounts that must be left of it, if one of the takes has a floor. */
   readonly floors?: readonly Floor[];
-  /** How long slots are held that it takes or renews; absent: as long as the limit says. */
+  /** The time that slots are held; absent: as long as the limit says. */
   readonly holdMs?: number | undefined;
-  /** Slots that it gives back (less than 0) or renews (0), and where they are held; undefined there: nowhere. */
+  /** Slots that it gives back (less than 0) or renews (0), and their slices; `pin` is undefined if they are in none. */
   readonly slots?: readonly { readonly pin: SlotPin | undefined; readonly milli: number }[];
 }
 
 /**
- * What one write counts, in either direction: tokens also of what moves none, and what of them was let through by a bypass, each
+ * Usage that one write adds or takes back: tokens, also those that are not moved, and the part that a bypass let through, each
  * limit once; requests that leave a soft limit below zero, 1000 each, to which the form adds those of the write's own requests.
  */
 export interface UsageDelta extends Readonly<Record<Exclude<UsageCounter, "heldMs">, readonly Amount[]>> {
-  /** How long slots were held. */
   readonly heldMs: readonly CountedAmount[];
   readonly requests: number;
-  /** It may count how long slots were held that it renews: also where nothing else is counted, the hour is that of the reading. */
+  /** It may count how long the renewed slots were held: the hour is that of the reading even if nothing else is counted. */
   readonly renews?: true;
-  /** The hour to begin, also where nothing is counted; undefined: that of the reading, where something is. */
+  /** The hour to begin even if nothing is counted; undefined: that of the reading, if something is. */
   readonly rollsTo: number | undefined;
-  /** The closed hour of the shard that is known to be on its sheet. */
   readonly sheeted: number | undefined;
 }
 
@@ -58,46 +112,44 @@ export const NO_USAGE: UsageDelta = Object.freeze({
   sheeted: undefined,
 });
 
-/** What one write of one shard is for. */
+/** The purpose of one write of one shard. */
 export interface Intent {
   readonly readingMs: number;
-  /** Limits to be installed on the item, if they are newer than its own; undefined: it goes by what it has. */
+  /** Limits to install if they are newer than the item's; undefined: the item keeps its own. */
   readonly install: Install | undefined;
   /**
-   * Whether configuration was read after the item cast doubt on it. Then marks that say "read it again" are removed; otherwise
+   * True if configuration was read after the item cast doubt on it. Then marks that say "read it again" are removed; otherwise
    * they stay for a caller that reads it.
    */
   readonly configConfirmed: boolean;
-  /** Whether a bucket that was disabled meanwhile makes the write fail: the caller can read configuration again. */
+  /** True if the write fails on a bucket that was disabled meanwhile: the caller can read configuration again. */
   readonly checksAccess: boolean;
-  /** Whether the bucket is of a level that is switched off, which who asks is exempt from: others go on hearing of it. */
+  /** True if the level is disabled, but this caller is exempt: the mark stays for other callers. */
   readonly isOff: boolean;
-  /** Each limit once. */
   readonly moves: readonly Move[];
   readonly usage: UsageDelta;
   readonly parts: readonly TracePart[];
   readonly nonce: { readonly name: string; readonly value: number } | undefined;
   /**
-   * The number of the bucket, should the write make it (`bn`, `rn`); undefined: it gets none. Another for each sending: one that
-   * lands after the bucket of an earlier one was deleted makes another bucket.
+   * The number of the bucket, should the write create it (`bn`, `rn`); undefined: it gets none. Each sending has another: one
+   * that lands after the bucket of an earlier one was deleted makes another bucket.
    */
   readonly birth: number | undefined;
-  /** Send the write although by the image it does not fit: the image may be old. */
+  /** Send the write although it does not fit the image: the image may be old. */
   readonly ignoreImageShortage: boolean;
-  /** Whether a limit is expected below its capacity or at it, where that is not what the image says. */
+  /** The expected side of a limit's capacity, if it is not the image's. */
   readonly guesses: ReadonlyMap<string, Guess> | undefined;
 }
 
-/** Whether what the item says of access is removed: only by who has read that nothing is off. */
+/** True if access marks are removed: only a caller that has read that nothing is off may do so. */
 export function clearsAccess({ configConfirmed, checksAccess, isOff }: Intent): boolean {
   return configConfirmed && checksAccess && !isOff;
 }
 
-/** What of an intent its jobs do not say. */
 export type IntentOptions = Omit<Intent, "install" | "checksAccess" | "isOff" | "moves" | "usage" | "parts"> &
   Pick<UsageDelta, "sheeted">;
 
-/** An intent that only rebases; a caller that wants more overrides fields. */
+/** An intent that only rebases; callers override fields. */
 export function blankIntent(readingMs: number): Intent {
   return {
     readingMs,
@@ -115,13 +167,13 @@ export function blankIntent(readingMs: number): Intent {
   };
 }
 
-/** Expect a limit below its capacity, or at it: then cut `spareMilli` more than needed, so that being almost full will do. */
+/** Expect a limit below its capacity, or at it: then cut `spareMilli` more than needed, so that almost full will do. */
 export interface Guess {
   readonly side: "below" | "over";
   readonly spareMilli: number;
 }
 
-/** What to do about an intent, by the image of the item. `state`: after the write, or, where it does not fit, as it stands. */
+/** The write for an intent. `state`: after the write, or, if it does not fit, as it stands. */
 export type Step =
   | {
       readonly kind: "write";

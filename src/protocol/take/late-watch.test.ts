@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ItemAnswer } from "../../ports/item-store.ts";
 import type { Ambiguous, Later } from "../decide/take-phase.ts";
-import { blankIntent } from "./intent.ts";
+import { blankIntent, NO_SIDES } from "./intent.ts";
 import type { Sent } from "./job.ts";
-import { LateWatch } from "./late-watch.ts";
-import { NO_SIDES } from "./passed.ts";
+import { LateWatch } from "./shard-take.ts";
 
 const NONCE = { name: "n3", value: 77 };
 

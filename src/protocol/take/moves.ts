@@ -1,18 +1,17 @@
-import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
-import { debtMaxMilli } from "../../bucket/share.ts";
+import { DEBT_MAX_MILLI, debtMaxMilli } from "../../bucket/balance.ts";
 import type { BucketState, LimitState } from "../../domain/bucket/bucket-state.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
 import type { WriteTrace } from "../../ports/item-store.ts";
-import { BN, RF } from "../item/attributes.ts";
-import type { Image } from "../item/codec.ts";
+import { BN, namesOf, RF, WCU, WCU_MILLI } from "../item/attributes.ts";
+import { type Image, numberOf } from "../item/codec.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
-import { neededOf } from "./floors.ts";
-import type { Intent, Move } from "./intent.ts";
-import type { Piece } from "./piece.ts";
+import { cutAt, type Piece, pieceFor } from "./fold.ts";
+import type { Env, Intent, Move } from "./intent.ts";
+import { neededOf } from "./job.ts";
 
 /**
- * A move as a limit allows it: a soft limit goes into debt instead of refusing. `tooDeep`: a soft limit owes as much as can be
- * measured, and is left as it is. A hard limit that would owe more than that by a debit is short.
+ * Adapts a move to a limit: a soft limit goes into debt instead of refusing. `tooDeep`: a soft limit owes as much as can be
+ * counted, and is left as it is. A hard limit that a debit would take deeper is short.
  */
 export function fitting(held: LimitState, levelMilli: number, move: Move): Move | "short" | "tooDeep" {
   const { milli } = move;
@@ -23,42 +22,39 @@ export function fitting(held: LimitState, levelMilli: number, move: Move): Move 
   return held.limit.soft ? "tooDeep" : "short";
 }
 
-/** The higher of two bounds, among the exact numbers. */
 export function leastMilli(one: number, other: number): number {
   return Math.max(one, other, -Number.MAX_SAFE_INTEGER);
 }
 
-/** What happens to the stored tokens of one limit in a write. */
 interface TokenMove {
-  /** What time does to them, on the side of the capacity that they are expected on. */
+  /** The effect of time, on the expected side of the capacity. */
   readonly piece: Piece;
   readonly move: Move;
-  /** What must be there, of a move that may be refused. */
+  /** The tokens that must be there, if the move may be refused. */
   readonly neededMilli: number;
-  /** What was refilled on top of them and may be spent. */
+  /** The spendable refill on top of the stored tokens. */
   readonly refilledMilli: number;
 }
 
-/** The condition and the effect of a move on stored tokens. */
 export function moveTokens(builder: WriteBuilder, tk: string, of: TokenMove): void {
   const { piece, move, neededMilli, refilledMilli } = of;
   const { from, below, how, milli } = piece;
   if (how === "set") {
     atLeast(builder, tk, from);
     isBelow(builder, tk, below);
-    // What is given back above the capacity is cut off later; until then it must stay among the exact numbers.
+    // A give-back above the capacity is cut off later; until then it must stay an exact number.
     builder.set(tk, Math.min(STORED_MAX_MILLI, milli - move.milli));
     return;
   }
   const added = milli - move.milli;
-  // So much may be given back that it leaves the exact numbers: it stands above the capacity until the next take.
+  // A large give-back could pass 2^53, because it is stored above the capacity until the next take cuts it.
   if (added > UNCHECKED_MAX_MILLI) builder.where(tk, "<=", STORED_MAX_MILLI - added);
-  // What is taken must be there when the write is applied, not only when the item was seen.
+  // The tokens must be there when the write is applied, not only when the item was seen.
   const least = move.whenShort === "refuse" ? neededMilli - milli - refilledMilli : undefined;
   const lowest = from === undefined ? least : Math.max(from, least ?? from);
   atLeast(builder, tk, lowest);
   isBelow(builder, tk, below);
-  // An addition to an attribute that is not there would make it.
+  // An addition would create a missing attribute.
   if (lowest === undefined && below === undefined) builder.present(tk);
   builder.add(tk, added);
 }
@@ -73,19 +69,19 @@ export function isBelow(builder: WriteBuilder, tk: string, milli: number | undef
   builder.where(tk, "<", Math.max(milli, -Number.MAX_SAFE_INTEGER));
 }
 
-/** No capacity is higher. What stands above it may be stored as this, with room left for what is given back on top. */
+/** No capacity is higher. More is stored as this, with room left for give-backs on top. */
 export const STORED_MAX_MILLI = DEBT_MAX_MILLI;
 
-/** An addition so large that it might leave the exact numbers. */
+/** A larger addition might pass 2^53. */
 export const UNCHECKED_MAX_MILLI = 1_000_000_000;
 
-/** A write whose numbers are relative to the epoch of an image: it fails on any other epoch, and on a bucket made anew. */
+/** A write relative to the epoch of an image: it fails on any other epoch, and on a bucket made anew. */
 export function relativeTo(image: Image): WriteBuilder {
   return pinEpoch(new WriteBuilder(), image);
 }
 
 export function pinEpoch(builder: WriteBuilder, { item, state }: Image): WriteBuilder {
-  // One that was deleted and made anew may have the same epoch, by a clock that is behind.
+  // A bucket that was deleted and made anew may have the same epoch, by a clock that is behind.
   return builder.where(RF, "=", state.epochMs).asSeen(BN, item);
 }
 
@@ -100,4 +96,26 @@ export function traceOf(
 
 export function withLimit(state: BucketState, limit: LimitState): BucketState {
   return { ...state, limits: state.limits.map((one) => (one.name === limit.name ? limit : one)) };
+}
+
+/** Refills the counter of writes. Only the original reads its tokens; if it does not write here, the counter is simply full again. */
+export function writeWcu(builder: WriteBuilder, { item, state }: Image, atMs: number, { dialect }: Env): void {
+  const { tk, cp, ra, rp } = namesOf(WCU);
+  const stored = numberOf(item, tk);
+  if (!dialect.readsWriteCounter || stored === undefined || !(cp in item)) {
+    const full = { [cp]: WCU_MILLI, [ra]: WCU_MILLI, [rp]: 1000 };
+    builder.diffAttributes(item, [cp, ra, rp], full).set(tk, WCU_MILLI - 1000);
+    return;
+  }
+  const rise = Math.min(WCU_MILLI * 2, (atMs - state.epochMs) * 1000);
+  const [below, over] = cutAt(WCU_MILLI - rise);
+  const piece = pieceFor(
+    [
+      { ...below, milli: rise },
+      { ...over, milli: WCU_MILLI },
+    ],
+    stored,
+  );
+  const move: Move = { limit: WCU, milli: 1000, whenShort: "owe" };
+  moveTokens(builder, tk, { piece, move, neededMilli: 0, refilledMilli: 0 });
 }

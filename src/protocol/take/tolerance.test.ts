@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
 import { calendar } from "../../../test/limits/kind-arbitraries.ts";
+import { fc } from "../../../test/properties.ts";
 import { imageOf, itemOf } from "../../../test/protocol/kit.ts";
 import { bucketKey } from "../../domain/bucket/bucket-key.ts";
 import { bucketFor } from "../../domain/bucket/bucket-state.ts";
@@ -10,7 +10,7 @@ import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Image } from "../item/codec.ts";
 import { BucketCache } from "../process/bucket-cache.ts";
 import type { Move } from "./intent.ts";
-import { guessesFor, noteSides } from "./tolerance.ts";
+import { guessesFor, noteSides } from "./shard-take.ts";
 
 const Kinds = limitMakers(calendar);
 
@@ -20,10 +20,10 @@ function imageWith(limit: Limit, tokensMilli: number): Image {
   return imageOf(itemOf({ ...state, limits: state.limits.map((held) => ({ ...held, tokensMilli })) }));
 }
 
-/** What is remembered of a bucket that others write to as well; `load`: how much of what drips in is taken. */
+/** The cache of a bucket that others write to as well; `load`: how much of what drips in is taken. */
 function inCompany(load: number): BucketCache {
   const cache = new BucketCache(bucketKey("ada", "api"));
-  cache.noteOtherWriter(0);
+  cache.otherWriterAtMs = 0;
   cache.utilization.set("rps", load);
   return cache;
 }

@@ -6,8 +6,7 @@ import { DEBT_MAX_MILLI } from "../../bucket/balance.ts";
 import { freshBucket } from "../../domain/bucket/bucket-state.ts";
 import { limitSet } from "../../domain/limits/limit-set.ts";
 import type { Item } from "../../ports/item-store.ts";
-import { createForm } from "./create.ts";
-import { formFor } from "./forms.ts";
+import { createForm, formFor } from "./forms.ts";
 import { blankIntent, type Intent, NO_USAGE } from "./intent.ts";
 
 const T0 = Date.UTC(2026, 0, 1, 12);

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { KEY } from "../../../test/protocol/kit.ts";
 import { WriteBuilder } from "../item/write-builder.ts";
 import { blankIntent, type Intent } from "../take/intent.ts";
-import { boundOverdrafts, overdraftsBy } from "../take/sides.ts";
+import { boundOverdrafts, overdraftsBy } from "../take/write-limit.ts";
 
 function takes(...milli: number[]): Intent {
   const parts = milli.map((one) => ({ of: {}, kind: "take" as const, amounts: [{ limit: "rpm", milli: one }] }));

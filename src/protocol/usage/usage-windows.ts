@@ -1,39 +1,38 @@
-import { type Count, plus, tokensOfCount } from "../../bucket/count.ts";
+import { type Count, plus, tokensOfCount } from "../../bucket/integers.ts";
 import { ItemUnreadable } from "../../domain/bucket/item-unreadable.ts";
 import {
+  countersOf,
   HOUR_MS,
+  shownWindow,
   type UsageSnapshot,
-  type UsageWindow,
-  windowEndMs,
+  type Windows,
   windowStartMs,
 } from "../../domain/charge/usage.ts";
-import { countersOf } from "../../domain/charge/usage-counters.ts";
 import type { Item } from "../../ports/item-store.ts";
 import { countDamageIn } from "../item/damage.ts";
 import { closedHourIn, type HourCounts, isNothing, openHourIn } from "./hours.ts";
-import { hoursOnSheet } from "./sheet-text.ts";
+import { hoursOnSheet } from "./sheets.ts";
 
-/** What usage is read from: the items of shards as they stood, and sheets that were read after them. */
+/** The items that usage is read from: shards as they stood, and sheets that were read after them. */
 export interface UsageItems {
   readonly shards: readonly { readonly shard: number; readonly item: Item }[];
   readonly sheets: readonly { readonly shard: number; readonly day: string; readonly item: Item }[];
 }
 
-export type ShardItem = UsageItems["shards"][number];
+type ShardItem = UsageItems["shards"][number];
 export type SheetItem = UsageItems["sheets"][number];
 
-/** Whose usage it is. */
 export interface UsageOf {
   readonly entityId: string;
   readonly resource: string;
 }
 
-/** The hours of one bucket that were counted. Of an hour that a shard has and its sheet too, the sheet counts. */
+/** The counted hours of one bucket. If both a shard and its sheet have an hour, the sheet counts. */
 export function hoursOf(bucket: UsageOf, { shards, sheets }: UsageItems): HourCounts[] {
   const found = new Map<string, HourCounts>();
   for (const { shard, item } of shards) {
     const damage = countDamageIn(item);
-    // What it has counted cannot be told, and a sum without it would be too low without a word.
+    // Its counts are unknown, and a sum without them would silently be too low.
     if (damage !== undefined) throw new ItemUnreadable({ bucket, shard }, damage);
     for (const counts of [closedHourIn(item), openHourIn(item)]) {
       if (counts !== undefined) found.set(`${shard} ${counts.hour}`, counts);
@@ -47,44 +46,39 @@ export function hoursOf(bucket: UsageOf, { shards, sheets }: UsageItems): HourCo
 
 /** Windows that start in [fromMs, toMs). */
 interface WindowSpan {
-  readonly window: UsageWindow;
+  readonly window: Windows;
   readonly fromMs: number;
   readonly toMs: number;
 }
 
-/** The same as `windowsOf` from sheets that come by their days, as they come: only those of one window, or day, are held. */
+/** Like `windowsOf`, for sheets that arrive in the order of their days: only those of windows that go on are held. */
 export async function* windowsInOrder(
   of: UsageOf,
   { shards, sheets }: { readonly shards: readonly ShardItem[]; readonly sheets: AsyncIterable<SheetItem> },
   { window, fromMs, toMs }: WindowSpan,
 ): AsyncGenerator<UsageSnapshot> {
-  const step = window === "monthly" ? "monthly" : "daily";
-  const stepOf = (atMs: number) => windowStartMs(step, atMs);
-  const within = (startMs: number, own: readonly SheetItem[]) => {
-    const span = { fromMs: Math.max(fromMs, startMs), toMs: Math.min(toMs, windowEndMs(step, startMs)) };
-    return windowsOf(of, { shards, sheets: own }, { window, ...span });
-  };
-  // What the shards have may be on no sheet yet.
-  const hours = hoursOf(of, { shards, sheets: [] }).map(({ hour }) => stepOf(hour * HOUR_MS));
-  const live = [...new Set(hours)].sort((a, b) => a - b);
   let own: SheetItem[] = [];
-  let startMs = Number.NEGATIVE_INFINITY;
+  let doneMs = fromMs;
   for await (const sheet of sheets) {
-    const atMs = stepOf(Date.parse(`${sheet.day}T00:00:00Z`));
-    if (atMs !== startMs) {
-      if (own.length > 0) yield* within(startMs, own);
-      while (live[0] !== undefined && live[0] < atMs) yield* within(live.shift() as number, []);
-      if (live[0] === atMs) live.shift();
-      own = [];
-      startMs = atMs;
+    // Windows that began before the one in which this day begins are whole.
+    const wholeMs = Math.min(windowStartMs(window, dayStartMs(sheet)), toMs);
+    if (wholeMs > doneMs) {
+      yield* windowsOf(of, { shards, sheets: own }, { window, fromMs: doneMs, toMs: wholeMs });
+      // The last hours of a day (UTC) may be of the next window of a zone.
+      own = own.filter((one) => dayStartMs(one) + DAY_MS > wholeMs);
+      doneMs = wholeMs;
     }
     own.push(sheet);
   }
-  if (own.length > 0) yield* within(startMs, own);
-  for (const atMs of live) yield* within(atMs, []);
+  yield* windowsOf(of, { shards, sheets: own }, { window, fromMs: doneMs, toMs });
 }
 
-/** The windows of one bucket that something was counted in, in their order. */
+const DAY_MS = 24 * HOUR_MS;
+
+function dayStartMs({ day }: Pick<SheetItem, "day">): number {
+  return Date.parse(`${day}T00:00:00Z`);
+}
+
 export function windowsOf(of: UsageOf, items: UsageItems, { window, fromMs, toMs }: WindowSpan): UsageSnapshot[] {
   const windows = new Map<number, { requests: number; counts: Map<string, Count> }>();
   for (const { hour, requests, counts } of hoursOf(of, items)) {
@@ -97,8 +91,9 @@ export function windowsOf(of: UsageOf, items: UsageItems, { window, fromMs, toMs
   }
   const inOrder = [...windows].sort(([a], [b]) => a - b);
   return inOrder.map(([startMs, { requests, counts }]) => ({
-    ...{ entityId: of.entityId, resource: of.resource, window, windowStartMs: startMs },
-    windowEndMs: windowEndMs(window, startMs),
+    entityId: of.entityId,
+    resource: of.resource,
+    ...shownWindow(window, startMs),
     requests,
     ...countersOf(Array.from(counts, ([name, milli]) => [name, tokensOfCount(milli)] as const)),
   }));

@@ -1,17 +1,16 @@
 import type { ConfigScope, StoredConfig } from "../../domain/config/config.ts";
-import { NotFoundError } from "../../domain/names/errors.ts";
-import { deleteConfigIf } from "../../engine/limiter/conditional-delete.ts";
+import { type ShownConfig, shownConfig } from "../../domain/config/overrides.ts";
+import { NotFoundError, ValidationError } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
+import { shown } from "../../domain/names/names.ts";
 import type { Limiter } from "../../engine/limiter/limiter.ts";
 import { partsOf } from "../../engine/limiter/limiter-parts.ts";
 import type { Caller } from "../caller.ts";
-import { givenLimits } from "../given-limits.ts";
-import { given } from "../page.ts";
-import { etagOf, isMet, type Precondition, preconditionOf, saysSomething } from "../precondition.ts";
-import { Problem } from "../problem.ts";
-import { invalid } from "../read-input.ts";
-import type { RouteResponse } from "../route-response.ts";
+import { etagOf, isMet, isSet, preconditionOf } from "../precondition.ts";
+import { Problem, type RouteResponse } from "../problem.ts";
+import { givenLimits, invalid } from "../read-input.ts";
 
-/** Who or what the limits of a level are of, as a query names it. */
+/** The names in a query that choose a level. */
 interface LevelQuery {
   readonly entityId?: string | undefined;
   readonly planId?: string | undefined;
@@ -26,6 +25,9 @@ interface LevelBody {
   readonly inherit?: boolean | undefined;
   readonly appliesTo?: "everyone" | "callers" | undefined;
   readonly ifAbsent?: boolean | undefined;
+  readonly keepOverride?: boolean | undefined;
+  readonly untilMs?: number | undefined;
+  readonly until?: string | undefined;
 }
 
 /** The level of limits on resources that a query names. */
@@ -52,87 +54,79 @@ function oneOwner(query: LevelQuery): LevelQuery {
   throw invalid([{ pointer: "/planId", detail: "entityId is given too; name the entity or the plan" }]);
 }
 
-/** What a level says itself: limits, policy and, at the system level, what an outage means. */
+/** The stored configuration of a level: limits, policy and, at the system level, the settings. */
 export async function storedAt(limiter: Limiter, level: ConfigScope): Promise<RouteResponse> {
-  const config = await partsOf(limiter).admin.getConfig(level, {});
-  if (!saysSomething(config)) throw none(level);
-  return { status: 200, body: { ...level, ...config }, headers: { etag: etagOf(config) } };
+  const { config, shown } = await readAt(limiter, level);
+  if (!isSet(config)) throw none(level);
+  return { status: 200, body: { ...level, ...shown }, headers: { etag: etagOf(config) } };
 }
+
+/** A level as it is stored, by which it is tagged, and as it is shown. */
+async function readAt(limiter: Limiter, level: ConfigScope) {
+  const { admin, deps } = partsOf(limiter);
+  const config = await admin.storedConfig(level);
+  return { config, shown: shownConfig(config, deps.clock.now()) };
+}
+
+/** The end that a body names, as an instant or in ISO 8601. */
+export function endIn({ untilMs, until }: Pick<LevelBody, "untilMs" | "until">): { readonly untilMs?: number } {
+  if (until === undefined) return given({ untilMs });
+  if (untilMs !== undefined) throw invalid([{ pointer: "/until", detail: "untilMs is given too; name one of them" }]);
+  const atMs = ISO_INSTANT.test(until) ? Date.parse(until) : Number.NaN;
+  if (!Number.isNaN(atMs)) return { untilMs: atMs };
+  throw new ValidationError(
+    "instant_invalid",
+    `until is ${shown(until)}; give an instant in ISO 8601 with its zone, such as 2026-11-18T15:00Z, or untilMs.`,
+  );
+}
+
+const ISO_INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})$/;
 
 /**
- * What each level says that counts for an entity (and its plan), a plan or a resource. Asked for a plan and an entity, or for an
- * entity that is not there, it is no mistake: these are the levels that would count.
+ * The configuration of each level that applies to an entity (and its plan), a plan or a resource. A query for a plan and an entity, or for
+ * an entity that does not exist, is no mistake: the answer has the levels that would apply.
  */
-export async function levelsOf(
-  limiter: Limiter,
-  { entityId, planId: asked, resource }: LevelQuery,
-): Promise<{
-  readonly planId?: string;
-  readonly items: readonly (ConfigScope & StoredConfig & { readonly etag?: string })[];
-}> {
+export async function levelsOf(limiter: Limiter, { entityId, planId: asked, resource }: LevelQuery) {
   const planId = asked ?? (entityId === undefined ? undefined : await planOf(limiter, entityId));
-  const scopes: readonly (ConfigScope | undefined)[] = [
-    ...ownScopes(resource, entityId === undefined ? undefined : { level: "entity", entityId }),
-    ...ownScopes(resource, planId === undefined ? undefined : { level: "plan", planId }),
-    resource === undefined ? undefined : { level: "resource", resource },
-    { level: "system" },
-    entityId === undefined ? undefined : { level: "entityTotal", entityId },
-    planId === undefined ? undefined : { level: "planTotal", planId },
-    { level: "systemTotal" },
+  const owners: readonly LevelQuery[] = [
+    ...(entityId === undefined ? [] : [{ entityId }]),
+    ...(planId === undefined ? [] : [{ planId }]),
+    {},
   ];
-  const { admin } = partsOf(limiter);
-  const items = await Promise.all(
-    scopes
-      .filter((scope) => scope !== undefined)
-      .map(async (scope) => {
-        const config = await admin.getConfig(scope, {});
-        return { ...scope, ...config, ...(saysSomething(config) ? { etag: etagOf(config) } : {}) };
-      }),
+  const onResources = owners.flatMap((owner) =>
+    resource === undefined ? [levelOf(owner)] : [levelOf({ ...owner, resource }), levelOf(owner)],
   );
-  return { ...(planId === undefined ? {} : { planId }), items };
+  const items = [...onResources, ...owners.map(totalOf)].map(async (level) => {
+    const { config, shown } = await readAt(limiter, level);
+    return { ...level, ...shown, ...(isSet(config) ? { etag: etagOf(config) } : {}) };
+  });
+  return { ...given({ planId }), items: await Promise.all(items) };
 }
 
-/** What is stored for everybody: on every resource and over all of them, as far as there is something, then resource by resource. */
-export async function defaultsOf(
-  limiter: Limiter,
-  page: { readonly limit: number; readonly cursor?: string },
-): Promise<RouteResponse> {
-  const { admin } = partsOf(limiter);
+/** A page of the defaults that have limits: of the system and its totals, then of each resource. */
+export async function defaultsOf(limiter: Limiter, page: { readonly limit: number; readonly cursor?: string }) {
   const resources = await limiter.listResources(page);
-  const scopes: readonly ConfigScope[] = [
+  const levels: readonly ConfigScope[] = [
     ...(page.cursor === undefined ? ([{ level: "system" }, { level: "systemTotal" }] as const) : []),
     ...resources.map((resource) => ({ level: "resource" as const, resource })),
   ];
-  const stored = await Promise.all(scopes.map(async (scope) => ({ ...scope, ...(await admin.getConfig(scope, {})) })));
-  const { cursor } = resources;
+  const stored = await Promise.all(
+    levels.map(async (level) => ({ ...level, ...(await readAt(limiter, level)).shown })),
+  );
   const items = stored.filter(({ limits }) => limits.length > 0);
-  return { status: 200, body: { items, ...(cursor === undefined ? {} : { cursor }) } };
-}
-
-type Owner =
-  | { readonly level: "entity"; readonly entityId: string }
-  | { readonly level: "plan"; readonly planId: string };
-
-function ownScopes(resource: string | undefined, owner: Owner | undefined): readonly ConfigScope[] {
-  if (owner === undefined) return [];
-  const onAll: ConfigScope =
-    owner.level === "entity"
-      ? { level: "entityDefault", entityId: owner.entityId }
-      : { level: "planDefault", planId: owner.planId };
-  return resource === undefined ? [onAll] : [{ ...owner, resource }, onAll];
+  return Object.assign(items, given({ cursor: resources.cursor }));
 }
 
 async function planOf(limiter: Limiter, entityId: string): Promise<string | undefined> {
   try {
     return (await limiter.getEntity(entityId)).planId;
   } catch (error) {
-    // Who was never created has limits, too, and no plan.
+    // An entity that was never created has limits, too, and no plan.
     if (error instanceof NotFoundError && error.code === "entity_not_found") return undefined;
     throw error;
   }
 }
 
-/** What is changed, by whom, and what the client expects to be there. */
 interface LevelCall {
   readonly limiter: Limiter;
   readonly caller: Caller;
@@ -142,58 +136,65 @@ interface LevelCall {
 /** Sets the limits of a level; the answer says whether something was written. */
 export async function setAt(call: LevelCall, level: ConfigScope, body: LevelBody): Promise<RouteResponse> {
   const { limiter, caller } = call;
-  const { limits, ...options } = body;
+  const { limits, untilMs, until, ...options } = body;
   for (const name of ["onUnavailable", "usageKeptDays"] as const) {
     if (options[name] === undefined || level.level === "system") continue;
     throw invalid([{ pointer: `/${name}`, detail: "only the system level has it; leave entityId and resource out" }]);
   }
   const definitions = givenLimits(limiter, limits);
-  const settings = { principal: caller.id, ...given(options) };
+  const settings = { principal: caller.id, ...given(options), ...endIn({ untilMs, until }) };
   const { admin } = partsOf(limiter);
   const outcome = await admin.setConfigIf(level, definitions, settings, await expectedOf(call, level));
-  if (outcome === "conflict") throw await otherwise(limiter, level);
+  if (outcome === "conflict") throw await conflictAt(limiter, level);
   const { body: stored, ...answer } = await storedAt(limiter, level);
   return { ...answer, body: { ...(stored as object), changed: outcome === "written" } };
 }
 
-/** Deletes the limits of a level. */
-export async function deleteAt(call: LevelCall, level: ConfigScope): Promise<RouteResponse> {
+/** Deletes the limits of a level, or only those of them that have an end. */
+export async function deleteAt(call: LevelCall, level: ConfigScope, override: boolean): Promise<void> {
   const { limiter, caller } = call;
-  const { admin } = partsOf(limiter);
   const expected = await expectedOf(call, level);
-  const options = { principal: caller.id };
+  const options = { principal: caller.id, ...(override ? { override } : {}) };
+  const absent = override ? noOverride : none;
   if (expected === undefined) {
-    if (!(await admin.deleteConfig(level, options))) throw none(level);
-    return { status: 204 };
+    if (!(await partsOf(limiter).admin.deleteConfig(level, options))) throw absent(level);
+    return;
   }
-  const outcome = await deleteConfigIf(limiter, level, options, expected);
-  if (outcome === "conflict") throw await otherwise(limiter, level);
-  if (outcome === "unchanged") throw none(level);
-  return { status: 204 };
+  const outcome = await partsOf(limiter).admin.deleteConfigIf(level, options, expected);
+  if (outcome === "conflict") throw await conflictAt(limiter, level);
+  if (outcome === "unchanged") throw absent(level);
 }
 
-/** What must still be there when it is written: what the client has seen. Undefined: whatever is there. */
+/** The configuration that the client has seen and that must still be stored. Undefined: there is no condition. */
 async function expectedOf({ limiter, request }: LevelCall, level: ConfigScope): Promise<StoredConfig | undefined> {
-  const precondition: Precondition = preconditionOf(request);
+  const precondition = preconditionOf(request);
   if (precondition.kind === "absent") return undefined;
-  const config = await partsOf(limiter).admin.getConfig(level, {});
+  const { config, shown } = await readAt(limiter, level);
   if (isMet(precondition, config)) return config;
-  throw changedMeanwhile(level, config);
+  throw changedMeanwhile(level, config, shown);
 }
 
-async function otherwise(limiter: Limiter, level: ConfigScope): Promise<Problem> {
-  return changedMeanwhile(level, await partsOf(limiter).admin.getConfig(level, {}));
+async function conflictAt(limiter: Limiter, level: ConfigScope): Promise<Problem> {
+  const { config, shown } = await readAt(limiter, level);
+  return changedMeanwhile(level, config, shown);
 }
 
-function changedMeanwhile(level: ConfigScope, config: StoredConfig): Problem {
-  const isThere = saysSomething(config);
+function changedMeanwhile(level: ConfigScope, config: StoredConfig, shown: ShownConfig): Problem {
+  const isThere = isSet(config);
   const detail = isThere
     ? `The limits of this level (${level.level}) were changed in the meantime. Read them again before you change them.`
     : `This level (${level.level}) has no limits any more: they were deleted in the meantime, or never set.`;
   return new Problem("limits_changed", detail, {
     ...(isThere ? { headers: { etag: etagOf(config) } } : {}),
-    members: { current: { ...level, ...config } },
+    members: { current: { ...level, ...shown } },
   });
+}
+
+function noOverride({ level }: ConfigScope): Problem {
+  return new Problem(
+    "override_not_found",
+    `No limits of this level (${level}) have an end; leave override out to delete them all.`,
+  );
 }
 
 function none({ level }: ConfigScope): Problem {

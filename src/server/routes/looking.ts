@@ -1,133 +1,192 @@
+import { given } from "../../domain/names/given.ts";
+import { checkBucketResource, checkEntityId } from "../../domain/names/names.ts";
 import type { RefusalRequest } from "../../engine/refusal/refusal-counts.ts";
 import { leaveOf } from "../caller.ts";
-import { given, listOf, pageOf, pageResponse } from "../page.ts";
-import { NS, type Route, route } from "../route.ts";
+import { pageOf, type Route, route } from "../route.ts";
 import {
-  auditQuery,
+  amounts,
   bucketsQuery,
-  explainBody,
+  count,
+  entity,
+  entityId,
+  leavePercent,
+  name,
+  onResource,
+  page,
   pairQuery,
-  refusalsQuery,
-  refusalTotalsQuery,
-  summaryQuery,
-  usageExportQuery,
-  usageQuery,
-  usageTotalsQuery,
+  resource,
+  strictObject,
+  told,
 } from "../schemas/input.ts";
 import * as output from "../schemas/output.ts";
-import type { z } from "../vendor.ts";
-import { usageExported } from "./usage-export.ts";
-import { summarized } from "./usage-summary.ts";
+import * as refused from "../schemas/refusals.ts";
+import { z } from "../vendor.ts";
+import { summarized, usageExported } from "./usage.ts";
+
+const instants = count(0, Number.MAX_SAFE_INTEGER).optional();
+const range = {
+  fromMs: told(instants, "The first window is the one that contains this instant. Default: from the beginning."),
+  toMs: told(instants, "Only windows that start before this instant. Default: to the end."),
+};
+const usage = {
+  window: told(z.enum(["hourly", "daily", "monthly"]), "How long each window is (UTC)."),
+  entityId: entityId.optional(),
+  resource: resource.optional(),
+  ...range,
+};
+const zoned = {
+  ...usage,
+  tz: told(
+    z.string().optional(),
+    "A time zone (IANA): daily and monthly windows begin at midnight there. Default: UTC.",
+  ),
+};
+
+const listed = {
+  ...zoned,
+  totals: told(
+    z.enum(["true", "false"]).optional(),
+    'Whether rows of totals over all resources ("*") are among the others. Default: false.',
+  ),
+};
+
+/** A number is the size of a page, as in every list; the name of a limit begins with a letter. */
+const limitOrSize = z
+  .union([page.limit.unwrap(), name.regex(/^[^\d]/, "it must be the name of a limit, or a number from 1 to 1000")])
+  .optional()
+  .openapi({
+    type: "string",
+    description: "The name of the limit that refused. A number means the same as pageSize, as in other lists.",
+  });
+const refusalsQuery = strictObject({ ...usage, limit: limitOrSize, pageSize: page.limit, cursor: page.cursor });
+
+function flagOf(text: "true" | "false" | undefined): boolean | undefined {
+  return text === undefined ? undefined : text === "true";
+}
 
 /** Questions that change nothing. */
 export const lookingRoutes: readonly Route[] = [
-  route({
-    method: "get",
-    path: `${NS}/available`,
+  route("GET overview", "Show how it is going", {
+    note: "Requests of a day, who is refused most, what is nearest to its end, slots, thresholds, shadows, faults of this service.",
     scope: "read",
-    summary: "Show what limits hold",
+    ok: ["Worked out at most every 10 s, on DynamoDB every minute.", output.overview],
+    run: async ({ limiter, service, namespace }) => ({
+      ...(await limiter.overview()),
+      degraded: service.faults.of(namespace),
+    }),
+  }),
+  route("GET available", "Show what limits hold", {
     note: "Every limit of the entity, and of the parents that are charged with it.",
+    scope: "read",
     query: pairQuery,
-    answers: { 200: { description: "The entity first, then its parents.", schema: listOf(output.availability) } },
-    handle: async ({ limiter, query }) => ({ status: 200, body: { items: await limiter.available(query) } }),
+    pages: ["The entity first, then its parents.", output.availability],
+    run: ({ limiter, query }) => limiter.available(query),
   }),
-  route({
-    method: "post",
-    path: `${NS}/explain`,
-    scope: "read",
-    summary: "Explain a request",
+  route("POST explain", "Explain a request", {
     note: "Which limits apply to an entity on a resource, where they come from, and what a request would get.",
-    body: explainBody,
-    answers: { 200: { description: "The explanation.", schema: output.explanation } },
-    handle: async ({ limiter, caller, body }) => {
-      const leavePercent = leaveOf(caller, body.leavePercent);
-      return { status: 200, body: await limiter.explain(given({ ...body, leavePercent })) };
-    },
-  }),
-  route({
-    method: "get",
-    path: `${NS}/buckets`,
     scope: "read",
-    summary: "List buckets",
+    body: strictObject({
+      entityId: entity,
+      resource: onResource,
+      consume: told(amounts, "What the request would take. Default: nothing.").optional(),
+      leavePercent: leavePercent.optional(),
+      atMs: told(
+        z.number(),
+        "An instant, in ms since 1970: what applied then, and what it refused in that minute. Default: now.",
+      ).optional(),
+    }).openapi({ example: { entityId: "key-1", resource: "gpt-4", consume: { rpm: 1 } } }),
+    ok: ["The explanation; with atMs that of then.", z.union([output.explanation, refused.pastExplanation])],
+    run: ({ limiter, caller, body: { atMs, ...body } }) =>
+      atMs === undefined
+        ? limiter.explain(given({ ...body, leavePercent: leaveOf(caller, body.leavePercent) }))
+        : limiter.explain(given({ ...body, atMs })),
+  }),
+  route("GET buckets", "List buckets", {
     note: "Buckets that tokens were taken from.",
+    scope: "read",
     query: bucketsQuery,
-    answers: { 200: { description: "Sorted by entity, then by resource.", schema: listOf(output.bucket) } },
-    handle: async ({ limiter, query: { entityId, resource, ...page } }) =>
-      pageResponse(await limiter.listBuckets({ ...given({ entityId, resource }), ...pageOf(page) })),
+    pages: ["Sorted by entity, then by resource.", output.bucket],
+    run: ({ limiter, query: { entityId, resource, ...page } }) =>
+      limiter.listBuckets({ ...given({ entityId, resource }), ...pageOf(page) }),
   }),
-  route({
-    method: "get",
-    path: `${NS}/usage`,
-    scope: "read",
-    summary: "List usage",
+  route("GET usage", "List usage", {
     note: "Tokens that were used, by window.",
-    query: usageQuery,
-    answers: { 200: { description: "Oldest first.", schema: listOf(output.usage) } },
-    handle: async ({ limiter, query: { limit, cursor, ...about } }) =>
-      pageResponse(await limiter.usage({ ...given(about), ...pageOf({ limit, cursor }) })),
-  }),
-  route({
-    method: "get",
-    path: `${NS}/usage/summary`,
     scope: "read",
-    summary: "Sum up usage",
+    query: strictObject({ ...listed, ...page }),
+    pages: ["Oldest first.", output.usage],
+    run: ({ limiter, query: { limit, cursor, totals, ...about } }) =>
+      limiter.usage({ ...given({ ...about, totals: flagOf(totals) }), ...pageOf({ limit, cursor }) }),
+  }),
+  route("GET usage/summary", "Sum up usage", {
     note: "As it was charged at every level, and with each request once.",
-    query: summaryQuery,
-    answers: { 200: { description: "The sum of all windows.", schema: output.usageSummary } },
-    handle: async ({ limiter, query }) => ({ status: 200, body: await summarized(limiter, given(query)) }),
-  }),
-  route({
-    method: "get",
-    path: `${NS}/usage/totals`,
     scope: "read",
-    summary: "Sum up usage by entity or resource",
-    query: usageTotalsQuery,
-    answers: { 200: { description: "Sorted by name.", schema: listOf(output.usageTotal) } },
-    handle: async ({ limiter, query }) => ({ status: 200, body: { items: await limiter.usageTotals(given(query)) } }),
+    query: strictObject(zoned),
+    ok: ["The sum of all windows.", output.usageSummary],
+    run: ({ limiter, query }) => summarized(limiter, given(query)),
   }),
-  route({
-    method: "get",
-    path: `${NS}/usage/export`,
+  route("GET usage/totals", "Sum up usage by entity or resource", {
     scope: "read",
-    summary: "Export usage",
+    query: strictObject({ ...zoned, by: told(z.enum(["entity", "resource"]), "What to add up by.") }),
+    pages: ["Sorted by name.", output.usageTotal],
+    run: ({ limiter, query }) => limiter.usageTotals(given(query)),
+  }),
+  route("GET usage/export", "Export usage", {
     note: "A file of any size: CSV, a JSON object on each line, or one JSON document.",
-    query: usageExportQuery,
-    answers: {
-      200: { description: "Oldest first.", type: ["text/csv", "application/x-ndjson", "application/json"] },
+    scope: "read",
+    query: strictObject({
+      ...listed,
+      format: z
+        .enum(["csv", "ndjson", "json"])
+        .optional()
+        .openapi({ description: "The format of the file.", default: "csv" }),
+    }),
+    ok: ["Oldest first.", ["text/csv", "application/x-ndjson", "application/json"]],
+    handle: (call) => {
+      const { totals, ...query } = call.query;
+      return usageExported(call, { ...query, totals: flagOf(totals) }, call.request.method === "HEAD");
     },
-    handle: (call) => usageExported(call, call.query, call.request.method === "HEAD"),
   }),
-  route({
-    method: "get",
-    path: `${NS}/refusals`,
-    scope: "read",
-    summary: "List refusals",
+  route("GET refusals", "List refusals", {
     note: "How many requests were refused, by window.",
+    scope: "read",
     query: refusalsQuery,
-    answers: { 200: { description: "Oldest first.", schema: listOf(output.refusalCount) } },
-    handle: async ({ limiter, query }) => pageResponse(await limiter.refusals(refusalRequest(query))),
+    pages: ["Oldest first.", refused.refusalCount],
+    run: ({ limiter, query }) => limiter.refusals(refusalRequest(query)),
   }),
-  route({
-    method: "get",
-    path: `${NS}/refusals/totals`,
+  route("GET refusals/log", "List single refusals", {
+    note: "Of each entity and hour the first 20 and the last 20 of each process, for 48 hours.",
     scope: "read",
-    summary: "Sum up refusals",
+    query: strictObject({
+      entityId: entityId.optional(),
+      resource: resource.optional(),
+      limit: told(name, "The name of the limit that refused.").optional(),
+      fromMs: told(instants, "Refusals from this instant on. Default: all that are kept."),
+      toMs: told(instants, "Refusals before this instant. Default: to the end."),
+      pageSize: page.limit,
+      cursor: page.cursor,
+    }),
+    pages: ["Newest first.", refused.loggedRefusal],
+    run: ({ limiter, query }) => limiter.refusalLog(given(query)),
+  }),
+  route("GET refusals/totals", "Sum up refusals", {
     note: "By entity, by resource or by limit.",
-    query: refusalTotalsQuery,
-    answers: { 200: { description: "Most refused first.", schema: listOf(output.refusalTotal) } },
-    handle: async ({ limiter, query }) => ({ status: 200, body: { items: await limiter.refusalTotals(given(query)) } }),
-  }),
-  route({
-    method: "get",
-    path: `${NS}/audit`,
     scope: "read",
-    summary: "Show the audit trail",
+    query: strictObject({
+      by: told(z.enum(["entity", "resource", "limit"]), "What to add up by."),
+      top: count(1, 1000).optional().openapi({ description: "How many to answer.", default: 10 }),
+      ...range,
+    }),
+    pages: ["Most refused first.", refused.refusalTotal],
+    run: ({ limiter, query }) => limiter.refusalTotals(given(query)),
+  }),
+  route("GET audit", "Show the audit trail", {
     note: "Changes of the configuration.",
-    query: auditQuery,
-    answers: { 200: { description: "Newest first.", schema: listOf(output.auditEvent) } },
-    handle: async ({ limiter, query: { entityId, ...page } }) => {
+    scope: "read",
+    query: strictObject({ entityId: entityId.optional(), ...page }),
+    pages: ["Newest first.", output.auditEvent],
+    run: async ({ limiter, query: { entityId, ...page } }) => {
       const { events, cursor } = await limiter.auditEvents({ ...given({ entityId }), ...pageOf(page) });
-      return { status: 200, body: { items: events, ...(cursor === undefined ? {} : { cursor }) } };
+      return Object.assign([...events], given({ cursor }));
     },
   }),
 ];
@@ -137,3 +196,50 @@ function refusalRequest({ limit, pageSize, ...about }: z.output<typeof refusalsQ
   if (typeof limit === "number") return given({ ...about, limit, pageSize });
   return given({ ...about, limit, pageSize: pageSize ?? 100 });
 }
+
+const EVENT_TYPES: readonly string[] = [
+  ...["acquired", "refused", "charged", "gave-back", "unavailable", "degraded", "limits-changed", "threshold"],
+  ...["lease", "bucket", "requests"],
+];
+
+export const eventRoutes: readonly Route[] = [
+  route("GET events", "Follow events", {
+    note: "Events of the namespace, as they happen.",
+    scope: "read",
+    query: strictObject({
+      types: z
+        .string()
+        .transform((list) => list.split(","))
+        .refine(
+          (list) => list.every((type) => EVENT_TYPES.includes(type)),
+          `it must be a list of ${EVENT_TYPES.join(", ")}`,
+        )
+        .optional()
+        .openapi({
+          type: "string",
+          description: `Only these types, separated by commas: ${EVENT_TYPES.join(", ")}. Default: all but requests.`,
+        }),
+      entityId: entityId.optional(),
+      resource: resource.optional(),
+    }),
+    ok: ["Server-sent events.", "text/event-stream"],
+    handle: async ({ service, limiter, namespace, caller, query, request, cutOff }) => {
+      const headers = { "content-type": "text/event-stream", "x-accel-buffering": "no" };
+      // A missing namespace is an error now: once the stream has begun, it can no longer be one.
+      await limiter.getNamespace(namespace);
+      if (request.method === "HEAD") return { status: 200, headers };
+      const { entityId, resource, types } = query;
+      // A stream for a name that cannot exist would stay silent for ever.
+      if (entityId !== undefined) checkEntityId(entityId);
+      if (resource !== undefined) checkBucketResource(resource);
+      const stream = service.feeds.open({
+        namespace,
+        filter: { entityId, resource, types: types === undefined ? undefined : new Set(types) },
+        token: caller.token,
+        lastEventId: request.headers.get("last-event-id"),
+        cutOff,
+      });
+      return { status: 200, stream, headers };
+    },
+  }),
+];

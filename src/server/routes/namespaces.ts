@@ -1,116 +1,137 @@
 import type { Namespace } from "../../domain/config/namespace.ts";
 import { NotFoundError } from "../../domain/names/errors.ts";
+import { given } from "../../domain/names/given.ts";
 import type { Limiter } from "../../engine/limiter/limiter.ts";
-import { listOf, pageOf, pageResponse } from "../page.ts";
-import { NS, type Route, route } from "../route.ts";
-import { listQuery, namespaceBody, namespacesQuery } from "../schemas/input.ts";
+import { partsOf } from "../../engine/limiter/limiter-parts.ts";
+import { withFrozen } from "../../engine/limiter/namespaces.ts";
+import { type Call, NS, pageOf, type Route, route } from "../route.ts";
+import { listQuery, name, page, strictObject, told } from "../schemas/input.ts";
+import { answer } from "../schemas/levels.ts";
 import * as output from "../schemas/output.ts";
+import { z } from "../vendor.ts";
 
-/** How long one call of purge works. */
+/** One call of purge works for so long. */
 const PURGE_MS = 20_000;
 
+const frozenChange = answer("FrozenChange", {
+  name: told(z.string(), "The namespace."),
+  frozen: told(z.boolean(), "Whether it is frozen now."),
+  changed: told(z.boolean(), "Whether this call changed anything."),
+});
+
 export const namespaceRoutes: readonly Route[] = [
-  route({
-    method: "get",
-    path: "/v1/namespaces",
-    scope: "read",
-    summary: "List namespaces",
+  route("GET /v1/namespaces", "List namespaces", {
     note: "Only namespaces that the token may use.",
-    query: namespacesQuery,
-    answers: { 200: { description: "The active namespaces.", schema: listOf(output.namespace) } },
-    handle: async ({ limiter, caller, query: { name, search, ...page } }) => {
-      const { namespaces } = caller;
-      if (name !== undefined) {
-        const isOne = namespaces === "*" || namespaces.includes(name);
-        return pageResponse(isOne ? await namedPage(limiter, [name], pageOf(page)) : []);
-      }
+    scope: "read",
+    query: strictObject({
+      name: told(name.optional(), "Only the one of exactly this name, if there is one."),
+      search: told(name.optional(), "Only those whose name contains this text, in upper or lower case."),
+      frozen: told(z.enum(["true", "false"]), "true: also whether each is frozen, one read more for each.").optional(),
+      ...page,
+    }),
+    pages: ["The active namespaces.", output.namespaceShown],
+    run: async ({ limiter, caller: { namespaces }, query: { name, search, frozen, ...rest } }) => {
+      const page = pageOf(rest);
+      if (name !== undefined)
+        return namespaces === "*" || namespaces.includes(name) ? namedPage(limiter, [name], page) : [];
       const isFound = containing(search);
-      if (namespaces === "*") return pageResponse(await searchedPage(limiter, isFound, pageOf(page)));
-      return pageResponse(await namedPage(limiter, namespaces.filter(isFound), pageOf(page)));
+      if (namespaces !== "*") return namedPage(limiter, namespaces.filter(isFound), page);
+      const found = await searchedPage(limiter, isFound, page);
+      if (frozen !== "true") return found;
+      const shown = await Promise.all(found.map((each) => withFrozen(partsOf(limiter), each)));
+      return Object.assign(shown, given({ cursor: found.cursor }));
     },
   }),
-  route({
-    method: "post",
-    path: "/v1/namespaces",
+  route(`GET ${NS}`, "Show a namespace", {
+    note: "And whether it is frozen.",
+    scope: "read",
+    ok: ["The namespace.", output.namespaceShown],
+    run: ({ limiter, namespace }) => limiter.getNamespace(namespace),
+  }),
+  route("POST /v1/namespaces", "Create a namespace", {
+    note: "A namespace of that name that exists is answered as it is.",
     scope: "admin",
     everywhere: true,
-    summary: "Create a namespace",
-    note: "A namespace of that name that exists is answered as it is.",
-    body: namespaceBody,
-    answers: {
-      200: { description: "The namespace existed.", schema: output.namespace },
-      201: { description: "The namespace was created.", schema: output.namespace },
-    },
+    body: strictObject({ name: told(name, "Its name.") }).openapi({ example: { name: "team-a" } }),
+    ok: ["The namespace existed.", output.namespace],
+    created: ["The namespace was created.", output.namespace],
     handle: async ({ limiter, caller, body: { name } }) => {
-      const before = await found(limiter, name);
+      const before = await findNamespace(limiter, name);
       const namespace = before ?? (await limiter.registerNamespace(name, { principal: caller.id }));
       return { status: before === undefined ? 201 : 200, body: namespace };
     },
   }),
-  route({
-    method: "delete",
-    path: NS,
+  route(`DELETE ${NS}`, "Delete a namespace", {
+    note: "Its data stays, and it can be recovered until it is purged.",
     scope: "admin",
     everywhere: true,
-    summary: "Delete a namespace",
-    note: "Its data stays, and it can be recovered until it is purged.",
-    answers: { 200: { description: "The namespace was deleted; its data stays.", schema: output.namespace } },
-    handle: async ({ service, caller, namespace }) => {
+    ok: ["The namespace was deleted; its data stays.", output.namespace],
+    run: async ({ service, caller, namespace }) => {
       const deleted = await service.limiter.deleteNamespace(namespace, { principal: caller.id });
       service.tenants.lost(service.tenants.get(namespace));
-      return { status: 200, body: deleted };
+      return deleted;
     },
   }),
-  route({
-    method: "get",
-    path: "/v1/orphans",
+  route("POST freeze", "Freeze the namespace", {
+    note:
+      "Takes, top-ups and resets are refused with 403 `namespace_frozen`, whatever access is set. Leases are settled and rolled back, questions " +
+      "are answered, limits can be changed. Other instances know it with their next request; on DynamoDB within their configTtlMs.",
     scope: "admin",
-    everywhere: true,
-    summary: "List deleted namespaces",
-    note: "Those whose data is still stored.",
-    query: listQuery,
-    answers: { 200: { description: "Namespaces that can be recovered or purged.", schema: listOf(output.namespace) } },
-    handle: async ({ limiter, query }) => pageResponse(await limiter.listOrphanNamespaces(pageOf(query))),
-  }),
-  route({
-    method: "post",
-    path: "/v1/orphans/{id}/recover",
-    scope: "admin",
-    everywhere: true,
-    summary: "Recover a deleted namespace",
-    answers: { 200: { description: "The namespace is active again.", schema: output.namespace } },
-    handle: async ({ limiter, caller, id }) => ({
-      status: 200,
-      body: await limiter.recoverNamespace(id, { principal: caller.id }),
+    body: strictObject({
+      reason: told(z.string(), "Why, in at most 256 characters; those who are refused are told.").optional(),
+    }).openapi({ example: { reason: "moving to another store" } }),
+    ok: ["The namespace is frozen.", frozenChange],
+    run: async ({ limiter, caller, namespace, body: { reason } }) => ({
+      ...{ name: namespace, frozen: true },
+      changed: await limiter.freezeNamespace(namespace, given({ reason, principal: caller.id })),
     }),
   }),
-  route({
-    method: "post",
-    path: "/v1/orphans/{id}/purge",
+  route("POST unfreeze", "Unfreeze the namespace", {
+    scope: "admin",
+    ok: ["The namespace is not frozen.", frozenChange],
+    run: async ({ limiter, caller, namespace }) => ({
+      ...{ name: namespace, frozen: false },
+      changed: await limiter.unfreezeNamespace(namespace, given({ principal: caller.id })),
+    }),
+  }),
+  route("GET /v1/orphans", "List deleted namespaces", {
+    note: "Those whose data is still stored.",
     scope: "admin",
     everywhere: true,
-    summary: "Purge a deleted namespace",
+    query: listQuery,
+    pages: ["Namespaces that can be recovered or purged.", output.namespace],
+    run: ({ limiter, query }) => limiter.listOrphanNamespaces(pageOf(query)),
+  }),
+  route("POST /v1/orphans/{id}/recover", "Recover a deleted namespace", {
+    scope: "admin",
+    everywhere: true,
+    ok: ["The namespace is active again.", output.namespace],
+    run: ({ limiter, caller, id }) => limiter.recoverNamespace(id, { principal: caller.id }),
+  }),
+  route("POST /v1/orphans/{id}/purge", "Purge a deleted namespace", {
     note: "Removes its data for good. Call it again until `done` is true.",
-    answers: { 200: { description: "How much this call deleted.", schema: output.purged } },
-    handle: async (call) => {
-      const { limiter, caller, id, service } = call;
+    scope: "admin",
+    everywhere: true,
+    ok: ["How much this call deleted.", output.purged],
+    run: (call) => {
       call.extend(PURGE_MS);
-      return { status: 200, body: await purged(limiter, id, caller.id, service.clock.now() + PURGE_MS, service.clock) };
+      return purge(call);
     },
   }),
 ];
 
 class TimeOver extends Error {}
 
-/** Purges until the time is over; what is left is for the next call. */
-async function purged(limiter: Limiter, id: string, principal: string, untilMs: number, clock: { now(): number }) {
+/** Purges until the time is over; the next call goes on. */
+async function purge({ limiter, caller, id, service: { clock } }: Call<unknown, unknown>) {
+  const untilMs = clock.now() + PURGE_MS;
   let records = 0;
   const onProgress = (deleted: number) => {
     records = deleted;
     if (clock.now() >= untilMs) throw new TimeOver();
   };
   try {
-    const all = await limiter.purgeNamespace(id, { principal, onProgress });
+    const all = await limiter.purgeNamespace(id, { principal: caller.id, onProgress });
     return { records: all.records, done: true };
   } catch (error) {
     if (!(error instanceof TimeOver)) throw error;
@@ -118,7 +139,7 @@ async function purged(limiter: Limiter, id: string, principal: string, untilMs: 
   }
 }
 
-async function found(limiter: Limiter, name: string): Promise<Namespace | undefined> {
+async function findNamespace(limiter: Limiter, name: string): Promise<Namespace | undefined> {
   try {
     return await limiter.getNamespace(name);
   } catch (error) {
@@ -133,10 +154,10 @@ function containing(search: string | undefined): (name: string) => boolean {
   return (name) => name.toLowerCase().includes(text);
 }
 
-/** So many are read for one answer; where more are to be looked through, it has a cursor and may have no items. */
+/** One answer reads at most so many namespaces; an answer with a cursor may have no items. */
 const SEARCHED_MAX = 10_000;
 
-/** A page of those that are found: as many are read at a time as still fit on it. */
+/** A page of the namespaces that match: each read asks for as many as still fit on it. */
 async function searchedPage(
   limiter: Limiter,
   isFound: (name: string) => boolean,
@@ -146,21 +167,20 @@ async function searchedPage(
   let after = cursor;
   let read = 0;
   do {
-    const page = await limiter.listNamespaces({
-      limit: limit - items.length,
-      ...(after === undefined ? {} : { cursor: after }),
-    });
+    const page = await limiter.listNamespaces({ limit: limit - items.length, ...given({ cursor: after }) });
     items.push(...page.filter(({ name }) => isFound(name)));
     read += page.length;
     after = page.cursor;
   } while (after !== undefined && items.length < limit && read < SEARCHED_MAX);
-  return Object.assign(items, after === undefined ? {} : { cursor: after });
+  return Object.assign(items, given({ cursor: after }));
 }
 
-/** Of the names of a token, those that exist, in order; the cursor is the last name looked at. */
+/** A page of the names of a token that exist, in order; the cursor is the last name looked at. */
 async function namedPage(limiter: Limiter, names: readonly string[], { limit, cursor }: ReturnType<typeof pageOf>) {
   const left = [...new Set(names)].sort().filter((name) => cursor === undefined || name > cursor);
   const looked = left.slice(0, limit);
-  const items = (await Promise.all(looked.map((name) => found(limiter, name)))).filter((one) => one !== undefined);
+  const items = (await Promise.all(looked.map((name) => findNamespace(limiter, name)))).filter(
+    (one) => one !== undefined,
+  );
   return Object.assign(items, left.length > limit ? { cursor: looked.at(-1) as string } : {});
 }

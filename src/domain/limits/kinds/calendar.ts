@@ -1,8 +1,7 @@
-import type { Calendar } from "../calendar.ts";
+import { checkReset, isSoundCron } from "../limit-checks.ts";
 import type { FieldJson } from "../limit-field.ts";
 import { RESETS } from "../reset-names.ts";
-import { type Reset, TZ_DEFAULT } from "../schedule.ts";
-import { checkReset, isSoundCron } from "../schedule-check.ts";
+import { type Calendar, type Reset, TZ_DEFAULT } from "../schedule.ts";
 import { canonicalFields, decodeReset, encodeReset } from "../schedule-grammar.ts";
 import { type KindFields, type KindForm, type KindRules, type KindStored, type KindText, NO_MARKS } from "./kind.ts";
 

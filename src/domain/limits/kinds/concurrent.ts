@@ -1,13 +1,14 @@
+import type { BucketKey } from "../../bucket/bucket-key.ts";
 import { ValidationError } from "../../names/errors.ts";
 import { shown } from "../../names/names.ts";
 import type { FieldJson } from "../limit-field.ts";
 import { wrongLimit } from "../limit-numbers.ts";
 import { type KindFields, type KindForm, type KindRules, type KindStored, NO_MARKS } from "./kind.ts";
 
+const NEVER_MS = Number.POSITIVE_INFINITY;
+
 // At most N at once: what is taken is held until it is given back, or until its time is up (`domain/bucket/holds.ts`). Time brings nothing
 // else, so it has no periods; its marks only tell its beginnings apart.
-
-const NEVER_MS = Number.POSITIVE_INFINITY;
 
 export const HOLD_DEFAULT_MS = 60_000;
 export const HOLD_LEAST_MS = 1_000;
@@ -64,7 +65,6 @@ export const CONCURRENT_JSON: FieldJson = {
   },
 };
 
-/** How long slots of such a limit are held. */
 export function holdMsOf({ holdMs = HOLD_DEFAULT_MS }: KindFields): number {
   return holdMs;
 }
@@ -101,5 +101,33 @@ function checkedHoldMs(name: string, value: unknown): number {
   throw wrongLimit(
     name,
     `holdMs is ${shown(value)}; give whole seconds in milliseconds, from ${HOLD_LEAST_MS} to ${HOLD_MAX_MS}`,
+  );
+}
+
+export function topUpOfSlots(limit: string, { entityId, resource }: BucketKey): ValidationError {
+  return new ValidationError(
+    "top_up_concurrent",
+    `"${limit}" of ${entityId} on ${resource} says how many are at once and has no balance to fill; raise the limit instead.`,
+  );
+}
+
+export function adjustOfSlots(
+  limit: string,
+  { entityId, resource }: Pick<BucketKey, "entityId" | "resource">,
+): ValidationError {
+  return new ValidationError(
+    "adjust_concurrent",
+    `"${limit}" of ${entityId} on ${resource} says how many are at once, which an adjustment cannot exceed; ` +
+      "take more slots with lease.consume, which may be refused.",
+  );
+}
+
+export function holdNeeded(
+  limit: string,
+  { entityId, resource }: Pick<BucketKey, "entityId" | "resource">,
+): ValidationError {
+  return new ValidationError(
+    "hold_needed",
+    `"${limit}" of ${entityId} on ${resource} says how many are at once, and holdMs is 0: slots are held, and not charged at once. Give a holdMs of 1000 or more, or none.`,
   );
 }

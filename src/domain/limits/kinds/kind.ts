@@ -1,7 +1,6 @@
 import type { Terms } from "../../../bucket/balance.ts";
-import type { Calendar, CronCheck } from "../calendar.ts";
 import type { FieldStored, FieldText } from "../limit-field.ts";
-import type { Reset } from "../schedule.ts";
+import type { Calendar, CronCheck, Reset } from "../schedule.ts";
 
 /** The fields of a limit that make it one of a kind. At most one of them is there; without any, the limit drips. */
 export interface KindFields {
@@ -13,11 +12,11 @@ export interface KindFields {
   readonly holdMs?: number;
 }
 
-/** What a quota remembers besides its balance. */
+/** The memory of a quota besides its balance. */
 export interface QuotaMarks {
-  /** When the window of a session quota opened; undefined while it is closed, and then the quota is full. */
+  /** The start of the window of a session quota; undefined while it is closed, and then the quota is full. */
   readonly windowStartMs: number | undefined;
-  /** What was bought on top for this period; it is part of the capacity until the next reset. */
+  /** The tokens bought on top for this period; they are part of the capacity until the next reset. */
   readonly topUpMilli: number;
   /**
    * Tells beginnings within one period apart, so that a lease from before one gives nothing back after it: how often an
@@ -31,10 +30,10 @@ export interface QuotaMarks {
   readonly countedFromMilli?: number;
 }
 
-/** Of a quota that was never used. */
+/** The marks of a quota that was never used. */
 export const NO_MARKS: QuotaMarks = { windowStartMs: undefined, topUpMilli: 0, resets: 0 };
 
-/** In which period of a quota something was taken, or in which slice slots are held: it is given back into that one, never into the next. */
+/** The period of a quota in which something was taken, or the slice in which slots are held: it is given back into that one, never into the next. */
 export type PeriodPin = QuotaPin | SlotPin;
 
 /** The slice in which slots of a concurrent limit are held. */
@@ -45,7 +44,7 @@ export interface SlotPin {
   readonly resets: number;
   /** Since when they are held, or were renewed last: usage counts the time. Tells no two pins apart. */
   readonly sinceMs: number;
-  /** Only where one ticket has several slices of the limit: how much of it is in this one. */
+  /** The part of it that is in this slice; only where one ticket has several slices of the limit. */
   readonly milli?: number;
 }
 
@@ -55,36 +54,36 @@ export function isSlotPin(pin: PeriodPin | undefined): pin is SlotPin {
 
 export interface QuotaPin {
   readonly limit: string;
-  /** Of a calendar quota: its period is known by its end, as long as the calendar it goes by stays the same. */
+  /** The reset of a calendar quota: its period is known by its end, as long as this stays the same. */
   readonly reset: Reset | undefined;
   /** End of the calendar period; `Infinity` for a session. */
   readonly untilMs: number;
   readonly windowStartMs: number | undefined;
   readonly resets: number;
   /**
-   * Only where one take came from several periods of the limit, as shards that got its rule at different instants have them: how
-   * much of it is this period's.
+   * The part of it that is of this period; only where one take came from several periods of the limit, as shards that got its rule at
+   * different instants have them.
    */
   readonly milli?: number;
 }
 
-/** What of a period only its kind knows: by what it is told apart besides the marks. */
+/** The part of a pin that only the kind knows: it tells periods apart besides the marks. */
 type KindPin = Pick<QuotaPin, "reset" | "untilMs">;
 
 /**
- * What time does to the limits of a kind. They are asked about the fields and the marks of a limit; windows of a schedule, which
- * every kind may have, are no part of it (`limit-state.ts`).
+ * The rules of time for limits of a kind, by their fields and marks. Windows of a schedule, which every kind may have, are no part of it
+ * (`limit-state.ts`). Each kind names them all: a base that is spread would stay in every bundle.
  */
 export interface KindRules {
   /** Tokens come back a little at a time. Otherwise they all come back at once, when a period ends: a quota. */
   readonly refillsSteadily: boolean;
-  /** What is told of it (`notifyAt`) is told once a period. Otherwise it is told again when it was used less in between. */
+  /** A percentage (`notifyAt`) is told once a period. Otherwise it is told again when less was used in between. */
   readonly hasPeriods: boolean;
   /** The first use opens a window. */
   readonly opensWindow: boolean;
-  /** What it keeps is kept once for the whole bucket, so such a bucket is not split into shards. */
+  /** Its marks are kept once for the whole bucket, so such a bucket is not split into shards. */
   readonly isWhole: boolean;
-  /** What is taken is held, and comes back: nothing drips or fills, and what is free is never cut (`domain/bucket/holds.ts`). */
+  /** A take holds slots, which come back: nothing drips or fills, and free slots are never cut (`domain/bucket/holds.ts`). */
   readonly holdsSlots: boolean;
   /** The marks of one that was never used; undefined: it has none. */
   readonly marks: QuotaMarks | undefined;
@@ -106,7 +105,7 @@ export interface KindRules {
   isOf(fields: KindFields, marks: QuotaMarks, pin: KindPin, nowMs: number): boolean;
 }
 
-/** How the field of a kind is checked, and what follows from it. */
+/** The check of the field of a kind, and what follows from the field. */
 export interface KindForm {
   /** The most that such a limit holds; absent: as much as any. */
   readonly most?: number;
