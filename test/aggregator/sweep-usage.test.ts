@@ -106,7 +106,7 @@ await describeDynamo("a sweep over real buckets", (dynamodb) => {
 
   test("killed after any of its calls, it changes no usage, and the next one closes the rest", async (t) => {
     let kills = 0;
-    for (let calls = 1; ; calls += atDepth(11, 1)) {
+    for (let calls = 1; ; calls += atDepth(25, 1)) {
       const { way, clock, read } = await used(t, dynamodb);
       const proxy = await FaultProxy.open(t, dynamodb.endpoint);
       let left = calls;

@@ -13,14 +13,14 @@ await describePostgres("the arithmetic of takes on PostgreSQL", ({ url, newSchem
   test("limits of random rows: the same verdict and the same tokens as by bucket/", async () => {
     const connection = await opened();
     const random = new SeededRandom(28);
-    await sameAsBucket(batchesOn(connection), atDepth(10_000, 100_000), () => randomCase(random));
+    await sameAsBucket(batchesOn(connection), atDepth(4_000, 100_000), () => randomCase(random));
     await connection.close();
   });
 
   test("thousands of limits of slots: taken, given back into their slice, renewed, the same as by the model", async () => {
     const connection = await opened();
     const random = new SeededRandom(29);
-    await sameAsBucket(batchesOn(connection), atDepth(4_000, 20_000), () => randomSlots(random));
+    await sameAsBucket(batchesOn(connection), atDepth(1_500, 20_000), () => randomSlots(random));
     await connection.close();
   });
 

@@ -56,11 +56,11 @@ await describePostgres("takes that are summed, on PostgreSQL", ({ url, newSchema
   test("random batches, of one reading or of several: the same answers and the same rows as one by one", async () => {
     const one = await opened();
     const other = await opened();
-    for (let i = 0; i < atDepth(90, 600); i++) {
+    for (let i = 0; i < atDepth(30, 600); i++) {
       assert.equal(await difference(firstSeed() + i, [one.store, other.store]), undefined);
     }
     const { together, made, short, oneByOne: left } = one.tally;
-    assert.ok(together > 100 && made > 30 && short > 10 && left > 20, JSON.stringify(one.tally));
+    assert.ok(together > 30 && made > 5 && short > 10 && left > 20, JSON.stringify(one.tally));
     assert.deepEqual(other.tally, { together: 0, made: 0, short: 0, oneByOne: 0 });
   });
 
@@ -71,38 +71,39 @@ await describePostgres("takes that are summed, on PostgreSQL", ({ url, newSchema
     from: string,
     to: string,
   ])[] = [
-    ["goes by the latest reading of the batch", "levels_after_1", "nums[at] - epoch_ms", "nums[6] - epoch_ms"],
-    ["forgets the brim", "levels_after_1", "least(tokens[k], capacity[k] - refilled)", "tokens[k]"],
-    ["forgets what was left over", "levels_after_1", "* amount[k] + remainder[k]) /", "* amount[k]) /"],
-    ["lets one millitoken too many go", "levels_after_1", "asked + refilled < 0", "asked + refilled < -1"],
-    ["counts past 2^53", "levels_after_1", "> 9007199254740991", "> 9007199254750000"],
-    ["counts one request of many", "take_summed_1", "f.requests + nums[f.o]", "f.requests + 1"],
-    ["passes by a change of limits", "take_summed_1", "AND nums[b.o + 1] <= b.met_ms", ""],
-    ["passes by a boundary", "take_summed_1", "AND latest < b.renew_at_ms", ""],
-    ["counts in an hour that is over", "take_summed_1", "AND NOT (counts AND latest >= b.hour_ms + 3600000)", ""],
-    ["passes by the generation", "take_summed_1", "= nums[4]", "< 99"],
-    ["takes what was taken already", "take_summed_1", "< lane_seq", "<= lane_seq"],
-    ["takes from rows of other limits", "take_summed_1", "b.signature = signatures[b.i]", "true"],
-    ["makes rows for those who are refused", "take_made_1", "OR NOT bool_or(f.is_new)", "OR true"],
+    ["goes by the latest reading of the batch", "levels_after_1", "nums[at] - epoch_ms", "nums[6] - epoch_ms", 7],
+    ["forgets the brim", "levels_after_1", "least(tokens[k], capacity[k] - refilled)", "tokens[k]", 2],
+    ["forgets what was left over", "levels_after_1", "* amount[k] + remainder[k]) /", "* amount[k]) /", 2],
+    ["lets one millitoken too many go", "levels_after_1", "asked + refilled < 0", "asked + refilled < -1", 12],
+    ["counts past 2^53", "levels_after_1", "> 9007199254740991", "> 9007199254750000", 18],
+    ["counts one request of many", "take_summed_1", "f.requests + nums[f.o]", "f.requests + 1", 2],
+    ["passes by a change of limits", "take_summed_1", "AND nums[b.o + 1] <= b.met_ms", "", 10],
+    ["passes by a boundary", "take_summed_1", "AND latest < b.renew_at_ms", "", 5],
+    ["counts in an hour that is over", "take_summed_1", "AND NOT (counts AND latest >= b.hour_ms + 3600000)", "", 19],
+    ["passes by the generation", "take_summed_1", "= nums[4]", "< 99", 12],
+    ["takes what was taken already", "take_summed_1", "< lane_seq", "<= lane_seq", 9],
+    ["takes from rows of other limits", "take_summed_1", "b.signature = signatures[b.i]", "true", 12],
+    ["makes rows for those who are refused", "take_made_1", "OR NOT bool_or(f.is_new)", "OR true", 1],
     [
       "makes a row without counting who takes from it",
       "take_made_1",
       "THEN f.requests + nums[f.o] ELSE f.requests END, f.cap",
       "THEN 0 END, f.cap",
+      2,
     ],
-    ["makes a row as its first reading left it", "take_made_1", MADE_TOKENS, "f.reset_after, f.levels[1 : f.n]"],
-    ["makes a row that passes by a boundary", "take_made_1", "AND latest < b.renew_at_ms", ""],
+    ["makes a row as its first reading left it", "take_made_1", MADE_TOKENS, "f.reset_after, f.levels[1 : f.n]", 7],
+    ["makes a row that passes by a boundary", "take_made_1", "AND latest < b.renew_at_ms", "", 48],
   ];
-  for (const [name, of, from, to] of MUTANTS) {
+  for (const [name, of, from, to, seed] of MUTANTS) {
     test(`a summed take that ${name} is found`, async () => {
       const one = await opened();
       const other = await opened();
       const text = functionText(of);
       assert.ok(text.includes(from), from);
       await one.connection.query(text.replace(from, to), []);
-      let found: string | undefined;
-      for (let seed = 1; seed <= 200 && found === undefined; seed++) {
-        found = await difference(seed, [one.store, other.store]);
+      let found = await difference(seed, [one.store, other.store]);
+      for (let next = 1; next <= 200 && found === undefined; next++) {
+        found = await difference(next, [one.store, other.store]);
       }
       assert.ok(found !== undefined);
     });

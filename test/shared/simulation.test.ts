@@ -4,7 +4,7 @@ import { assertSound } from "../simulation/sound.ts";
 import { simulateShared } from "./simulation.ts";
 
 test("tables that both write keep the promise", () =>
-  assertSound({ store: "shared", quick: 50, deep: 500, least: LEAST }));
+  assertSound({ store: "shared", quick: 25, deep: 500, least: LEAST }));
 
 // A lost answer and a bucket that was disabled meanwhile; tokens of a limit that is no longer on the item; a debit by a
 // reading that was old when it landed.
