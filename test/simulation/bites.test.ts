@@ -17,7 +17,7 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
   "changed limits that count from the next request on": 40,
   "a give-back that goes by the limits of before a change": 27,
   "a give-back that wakes no one who waits": 63,
-  "a settle that leaves out what is not stored yet": 24,
+  "a settle that leaves out what is not stored yet": 33,
   "a take that is tried again after its answer was lost": 24,
   "a give-back that is tried again after its answer was lost": 64,
   "a refusal that the engine remembers for longer than it may": 254,
