@@ -11,7 +11,7 @@ export interface TestGroup {
 
 /** A file that changes what all of a process share, also which version of a package they get, or goes by it, has a process of its own. */
 const SHARED_STATE =
-  /child_process|worker_threads|process\.(on|once|emit|env|exit|memoryUsage|emitWarning|cwd|argv|stdout|stderr)\b|globalThis\.|mock\.|(before|after)Each\(|describe(Servers|Pgbouncer|Archive|Moto|Lint)|gc\(|useOldest\(|otelCases\(/;
+  /worker_threads|process\.(on|once|emit|env|exit|memoryUsage|emitWarning|cwd|argv|stdout|stderr)\b|globalThis\.|mock\.|(before|after)Each\(|describe(Servers|Pgbouncer|Archive|Moto|Lint)|gc\(|useOldest\(|otelCases\(/;
 
 /** Folders whose tests have a process together, however long they take: they share a browser, which takes long to start. */
 const TOGETHER = ["test/dashboard/"];
