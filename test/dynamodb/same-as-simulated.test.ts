@@ -14,7 +14,7 @@ import { type Step, stories } from "./item-stories.ts";
 
 /** Stories told at once, each of a namespace of its own: DynamoDB Local is slower alone. */
 const TOGETHER = 16;
-const RUNS = atDepth(16, 128);
+const RUNS = atDepth(8, 128);
 
 await describeDynamo("items in DynamoDB are those of the simulated table", (dynamodb) => {
   let tableName = "";

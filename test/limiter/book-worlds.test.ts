@@ -234,7 +234,7 @@ function testWorlds(name: string, worlds: readonly number[], open: OpenStore): v
 
 for (const [name, open] of EVERY_STORE) {
   // The others are simulated, and keep no usage of callers.
-  if (name === "memory" || name === "SQLite") testWorlds(name, seeds(6, 60), open);
+  if (name === "memory" || name === "SQLite") testWorlds(name, seeds(3, 60), open);
 }
 
 await describePostgres("books of processes on PostgreSQL", ({ url, newSchema }) => {
