@@ -10,26 +10,11 @@ import { partsOf } from "../../engine/limiter/limiter-parts.ts";
 import type { Caller } from "../caller.ts";
 import { Problem, type RouteResponse } from "../problem.ts";
 import { givenLimits, invalid } from "../read-input.ts";
+import type { levelQuery, limitsBody } from "../schemas/input.ts";
+import type { z } from "../vendor.ts";
 
-/** The names in a query that choose a level. */
-interface LevelQuery {
-  readonly entityId?: string | undefined;
-  readonly planId?: string | undefined;
-  readonly resource?: string | undefined;
-}
-
-/** The body of a request that sets the limits of a level. */
-interface LevelBody {
-  readonly limits: readonly (object | string)[];
-  readonly onUnavailable?: "allow" | "block" | undefined;
-  readonly usageKeptDays?: number | undefined;
-  readonly inherit?: boolean | undefined;
-  readonly appliesTo?: "everyone" | "callers" | undefined;
-  readonly ifAbsent?: boolean | undefined;
-  readonly keepOverride?: boolean | undefined;
-  readonly untilMs?: number | undefined;
-  readonly until?: string | undefined;
-}
+type LevelQuery = z.output<typeof levelQuery>;
+type LevelBody = z.output<typeof limitsBody>;
 
 /** The level of limits on resources that a query names. */
 export function levelOf(query: LevelQuery): ConfigScope {
