@@ -2,6 +2,7 @@ import type { GrantedRoles } from "../../adapters/postgres/schema.ts";
 import { NotFoundError } from "../../domain/names/errors.ts";
 import { given } from "../../domain/names/given.ts";
 import { packageVersion } from "../../entry/package-version.ts";
+import type { TargetTable } from "../../loadtest/target.ts";
 import type { Check } from "../check.ts";
 import { checksOf } from "../checks.ts";
 import { type CommandContext, command } from "../command.ts";
@@ -9,7 +10,7 @@ import { EXIT, UsageError } from "../exit-code.ts";
 import { awsConfigOf, clientOf, onStore, openLimiter, timeoutOf } from "../on-store.ts";
 import { confirmed, fieldsText, printChange, printValue } from "../print.ts";
 import { chosenStore, serviceUrl } from "../store-option.ts";
-import type { StoreTarget, TableTarget } from "../stores.ts";
+import type { StoreTarget } from "../stores.ts";
 import { paintOf } from "../table.ts";
 
 export const init = command({
@@ -97,7 +98,7 @@ const ROLES_DEFAULT: GrantedRoles = {
   read: "zae_limiter_read",
 };
 
-async function makeTable(context: CommandContext, target: TableTarget): Promise<Done> {
+async function makeTable(context: CommandContext, target: TargetTable): Promise<Done> {
   const missing = await missingStep(context);
   if (missing === "nothing") return "present";
   const { sharedTable, ...table } = target;
