@@ -3,9 +3,8 @@ import { given } from "../domain/names/given.ts";
 import type { CopiedBucket } from "../ports/copy-store.ts";
 import { stampOf, storedBuckets } from "./buckets.ts";
 import { type Copied, KINDS, type Kind, nameOf, type Reading } from "./kinds.ts";
-import { countOf, type Ledger, PAGE, writeLedger } from "./ledger.ts";
+import { countOf, type Ledger, NOTHING, PAGE, type Tally, Tallying, writeLedger } from "./ledger.ts";
 import type { Side } from "./side.ts";
-import { NOTHING, type Tally, Tallying } from "./tally.ts";
 
 /** A copy of one namespace under way. */
 export interface Filling {

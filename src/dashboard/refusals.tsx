@@ -2,13 +2,12 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { curl } from "./api.ts";
 import type { Refusal } from "./live.ts";
 import { useObserved } from "./observable.ts";
-import { Button, Empty, ErrorNote, Field, Name, PageHead, Select } from "./parts.tsx";
-import { attributesOf, RefusalCells } from "./refusal-cells.tsx";
+import { Button, Empty, ErrorNote, Field, Link, Name, PageHead, Select } from "./parts.tsx";
 import { type JoinedRefusals, joinedRefusals, type RefusalSum, refusalSums } from "./refusal-sums.ts";
 import type { PageProps } from "./route.ts";
 import { keepAddress, useEvery, useLoaded, usePages, useSession, useSettled } from "./session.tsx";
-import type { Listed, LoggedRefusal, RefusalCount, UsageWindow } from "./shapes.ts";
-import { CursorPager, PagedTable, Table } from "./table.tsx";
+import type { BucketName, Listed, LoggedRefusal, RefusalCount, UsageWindow } from "./shapes.ts";
+import { BucketCells, CursorPager, PagedTable, Table } from "./table.tsx";
 import { plural, stampWords, TOTALS, timeWords, tokensWords, waitWords, whole } from "./words.ts";
 
 const SHOWN_MAX = 100;
@@ -274,4 +273,62 @@ function LogRow({ refusal }: { readonly refusal: LoggedRefusal }) {
       <td data-label="Request">{requestId !== undefined && <Name text={requestId} class="mono" />}</td>
     </tr>
   );
+}
+
+/** A limit that refused requests of a bucket. */
+interface RefusedBy extends BucketName {
+  readonly limit: string;
+  /** The entity whose limit it was. */
+  readonly level: string;
+}
+
+interface RefusalCellsProps extends RefusedBy {
+  /** True for a limit over all resources. */
+  readonly total: boolean;
+  /** The number of other limits that had too little. */
+  readonly others: number;
+  /** The number of equal refusals that stand in this row. */
+  readonly count: number;
+}
+
+/** The entity, the resource and the limit that refused, with links to their buckets. */
+function RefusalCells({ entityId, resource, limit, level, total, others, count }: RefusalCellsProps) {
+  const whose = level === entityId ? "its own" : `of parent ${level}`;
+  return (
+    <>
+      <BucketCells {...{ entityId, resource }} />
+      <td data-label="Refused by">
+        <span class="in-the-way">
+          <Name text={limit} class="strong" />
+          <span class={level === entityId ? "tag" : "tag warn"}>
+            {level === entityId && !total ? (
+              whose
+            ) : (
+              <Link page="buckets" params={{ filter: `${level} ${total ? TOTALS : resource}`, open: "1" }}>
+                {whose}
+              </Link>
+            )}
+          </span>
+          {total && <span class="quiet nowrap">over all resources</span>}
+          {count > 1 && (
+            <b class="nowrap" data-testid="refusal-times">
+              {whole(count)} times
+            </b>
+          )}
+          {others > 0 && <span class="quiet nowrap">and {plural(others, "other")}</span>}
+        </span>
+      </td>
+    </>
+  );
+}
+
+/** What tests and styles know a row of refusals by. */
+function attributesOf(testid: string, { entityId, resource, limit, level }: RefusedBy) {
+  return {
+    "data-testid": testid,
+    "data-entity": entityId,
+    "data-resource": resource,
+    "data-limit": limit,
+    "data-level-entity": level,
+  };
 }
