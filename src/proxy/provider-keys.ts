@@ -1,6 +1,5 @@
-import { readFileSync } from "node:fs";
 import { ValidationError } from "../domain/names/errors.ts";
-import { rereadOnChange } from "../server/reread.ts";
+import { readText, rereadOnChange } from "../server/read-files.ts";
 
 /** Where the key of a provider is. */
 export type KeyPlace = { readonly env: string } | { readonly file: string };
@@ -58,13 +57,7 @@ function keyOfEnvironment(name: string, env: Environment): string {
 }
 
 function keyOfFile(file: string): string {
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8");
-  } catch (error) {
-    throw invalid(`The key file ${file} cannot be read: ${(error as Error).message}.`);
-  }
-  return checkKey(text, `The key file ${file}`);
+  return checkKey(readText(file, "provider_key_invalid", "The key file", ""), `The key file ${file}`);
 }
 
 /** The key itself is in no message. */

@@ -189,7 +189,6 @@ export class Metrics {
     this.#info = info;
   }
 
-  /** Counts an event of the library. */
   heard([channel, event]: Published): void {
     const at = this.#names.at(event.resource ?? "", event.namespace);
     switch (channel) {

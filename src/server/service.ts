@@ -181,7 +181,6 @@ export class ServiceCore {
     return (request, cutOff) => this.#respond(request, gate, cutOff);
   }
 
-  /** Listens for gRPC. */
   grpcListener(settings: GrpcSettings): Promise<Listening> {
     // Options without an edge file are refused.
     const parts = this.#edge as EdgeParts;

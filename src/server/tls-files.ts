@@ -1,7 +1,6 @@
-import { readFileSync } from "node:fs";
 import { createSecureContext } from "node:tls";
 import { ValidationError } from "../domain/names/errors.ts";
-import { rereadOnChange } from "./reread.ts";
+import { readText, rereadOnChange } from "./read-files.ts";
 
 /** A certificate with its chain, and its key, as PEM files. */
 export interface TlsFiles {
@@ -24,14 +23,9 @@ export function readTls({ cert, key }: TlsFiles): TlsFiles {
   }
 }
 
-function readPem(name: string, file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    throw new ValidationError("option_invalid", `${name} ${file} cannot be read: ${(error as Error).message}.`, {
-      cause: error,
-    });
-  }
+/** The text of the PEM file that an option names. */
+export function readPem(option: string, file: string): string {
+  return readText(file, "option_invalid", option, "");
 }
 
 /** How often the files are looked at: certificates are renewed while a service runs. */

@@ -1,10 +1,9 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { checkLeave } from "../domain/limits/limit-numbers.ts";
 import { ValidationError } from "../domain/names/errors.ts";
 import { checkEntityId, checkNamespace, checkPrincipal, shown } from "../domain/names/names.ts";
 import type { Clock } from "../ports/system.ts";
-import { rereadOnChange } from "./reread.ts";
+import { readText, rereadOnChange } from "./read-files.ts";
 
 /** What a token may do. No scope includes another. */
 export type Scope = "acquire" | "read" | "admin" | "refund" | "proxy";
@@ -264,15 +263,6 @@ function knownTokens(entries: readonly TokenEntry[]): readonly KnownToken[] {
 
 /** The entries of a token file. */
 export function readTokens(file: string): TokenEntry[] {
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8");
-  } catch (error) {
-    throw new ValidationError(
-      "tokens_invalid",
-      `The token file ${file} cannot be read: ${(error as Error).message}. Create it with \`zae-limiter token add ${file}\`.`,
-      { cause: error },
-    );
-  }
-  return parseTokens(text, file);
+  const remedy = ` Create it with \`zae-limiter token add ${file}\`.`;
+  return parseTokens(readText(file, "tokens_invalid", "The token file", remedy), file);
 }

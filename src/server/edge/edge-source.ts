@@ -1,23 +1,13 @@
-import { readFileSync } from "node:fs";
-import { ValidationError } from "../../domain/names/errors.ts";
 import type { EdgeDomain, EdgeFile } from "../../edge/edge-file.ts";
 import { parseEdge } from "../../edge/parse.ts";
-import { rereadOnChange } from "../reread.ts";
+import { readText, rereadOnChange } from "../read-files.ts";
 
 /** How often the file is looked at: a change counts within twice this time. */
 const LOOK_MS = 500;
 
 /** Reads an edge file. Throws a `ValidationError` for one that cannot be read, or with everything that is wrong in it. */
 export function readEdge(file: string): EdgeFile {
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8");
-  } catch (error) {
-    throw new ValidationError("edge_invalid", `The edge file ${file} cannot be read: ${(error as Error).message}.`, {
-      cause: error,
-    });
-  }
-  return parseEdge(text, file);
+  return parseEdge(readText(file, "edge_invalid", "The edge file", ""), file);
 }
 
 /** The edge file that is in force. It is read again when it changes; a wrong one changes nothing. */

@@ -39,7 +39,7 @@ function decoded(text: string): string {
   }
 }
 
-/** Who asks forward auth: `Authorization` belongs to the user, so the proxy's token has a field of its own. */
+/** `Authorization` belongs to the user, so the token of the proxy that asks has a field of its own. */
 export interface ForwardAuthParts extends EdgeParts {
   findToken(token: string): TokenEntry | undefined;
 }
@@ -125,7 +125,6 @@ export function denied(answer: RouteResponse, status: number | undefined): Route
 
 /** The request of a proxy's user, as the question about it tells. */
 interface UserRequest {
-  /** The question. */
   readonly request: Request;
   /** What stands behind the address of the question. */
   readonly below: string | undefined;

@@ -46,7 +46,6 @@ export interface CallerSource {
   findName(names: readonly string[]): TokenEntry | undefined;
 }
 
-/** What the methods have of the service. */
 export interface EdgeParts {
   readonly service: ServiceParts;
   readonly inflight: Inflight;

@@ -1,5 +1,3 @@
-import { readFileSync } from "node:fs";
-import { ValidationError } from "../../domain/names/errors.ts";
 import type { EntryText } from "../../edge/template.ts";
 import { FRAME_BYTES, type GrpcMethod, type GrpcStream, type GrpcTls, listenGrpc } from "../../grpc/listen-grpc.ts";
 import { type Health, readHealthRequest, writeHealthResponse } from "../../grpc/messages.ts";
@@ -8,13 +6,12 @@ import { type Listening, portUnavailable, requireLoopback } from "../listening.t
 import type { GrpcSettings } from "../options.ts";
 import { nameInHost } from "../origin-guard.ts";
 import type { ServiceParts } from "../route.ts";
-import { readTls, watchTls } from "../tls-files.ts";
+import { readPem, readTls, watchTls } from "../tls-files.ts";
 import { type CallerSource, type EdgeParts, edgeMethods, statusOf } from "./grpc-methods.ts";
 
 /** Milliseconds that connections have left after the last answer. */
 const FLUSH_MS = 1_000;
 
-/** Listens for gRPC. */
 export async function serveGrpc(
   parts: EdgeParts,
   { host, port, clientCa }: GrpcSettings,
@@ -69,15 +66,8 @@ function tlsOf(files: Parameters<typeof readTls>[0] | undefined, clientCa: strin
   return files && { ...readTls(files), clientCa: clientCa === undefined ? undefined : readClientCa(clientCa) };
 }
 
-/** Reads the authority of clients' certificates. */
 export function readClientCa(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    throw new ValidationError("option_invalid", `grpcClientCa ${file} cannot be read: ${(error as Error).message}.`, {
-      cause: error,
-    });
-  }
+  return readPem("grpcClientCa", file);
 }
 
 const HEALTH_SERVICE = "/grpc.health.v1.Health/";
@@ -119,7 +109,6 @@ class HealthMethods {
     for (const watcher of this.#watchers) void this.#look(watcher);
   }
 
-  /** Ends all streams. */
   close(): void {
     clearInterval(this.#timer);
     for (const { stream } of this.#watchers) stream.end("UNAVAILABLE", "The service has stopped.");

@@ -193,7 +193,7 @@ export const acrossRoutes: readonly Route[] = [
   }),
 ];
 
-/** The preview of a reset shows so many instants. */
+/** The preview of a reset shows this many instants. */
 const RESETS_SHOWN = 3;
 
 /** The next resets. A cron that is not valid is an answer, too: the page asks while it is typed. */

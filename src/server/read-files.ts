@@ -1,4 +1,15 @@
-import { statSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
+import { ValidationError } from "../domain/names/errors.ts";
+
+/** The text of a file. Throws an error of that code, which calls the file `what`; `remedy` follows the reason. */
+export function readText(file: string, code: string, what: string, remedy: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    const reason = (cause as Error).message;
+    throw new ValidationError(code, `${what} ${file} cannot be read: ${reason}.${remedy}`, { cause });
+  }
+}
 
 interface Reread {
   readonly files: readonly string[];
