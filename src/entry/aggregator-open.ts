@@ -9,8 +9,7 @@ import { Aggregator } from "../aggregator/aggregator.ts";
 import { checkLogLevel, type LogLevel } from "../aggregator/log.ts";
 import { type ObjectStore, openS3, parseArchiveLocation } from "../aggregator/objects.ts";
 import { checkSnapshots, type SnapshotWindow } from "../aggregator/snapshots.ts";
-import { ValidationError } from "../domain/names/errors.ts";
-import { shown } from "../domain/names/names.ts";
+import { requireOption } from "../domain/names/known-names.ts";
 import type { Clock } from "../ports/system.ts";
 import type { DynamoTable } from "./dynamodb.ts";
 import { calendar } from "./limits.ts";
@@ -110,6 +109,7 @@ function checkedOptions(options: AggregatorOptions) {
 }
 
 function checkWhole(name: string, value: unknown, least: number): number {
-  if (typeof value === "number" && Number.isSafeInteger(value) && value >= least) return value;
-  throw new ValidationError("option_invalid", `${name} is ${shown(value)}; give a whole number, at least ${least}.`);
+  const isValid = Number.isSafeInteger(value) && (value as number) >= least;
+  requireOption(name, value, isValid, `a whole number, at least ${least}`);
+  return value as number;
 }

@@ -13,6 +13,7 @@ import { eventsOf, type VerifiedDay, verifyArchive as verifyDays } from "../aggr
 import type { SweepReport } from "../aggregator/sweep.ts";
 import { Receipts } from "../aggregator/write-archive.ts";
 import { ValidationError } from "../domain/names/errors.ts";
+import { requireOption } from "../domain/names/known-names.ts";
 import { type AggregatorOptions, type ArchivePlace, openAggregator, openObjects } from "./aggregator-open.ts";
 import type { DynamoTable } from "./dynamodb.ts";
 
@@ -107,9 +108,7 @@ export function follow(options: FollowOptions): Follower {
   if (archive === undefined && !sweeps) {
     throw new ValidationError("option_invalid", "Nothing to do: give `archive`, or leave `sweep` on.");
   }
-  if (from !== "oldest" && from !== "latest") {
-    throw new ValidationError("option_invalid", `from is ${JSON.stringify(from)}; give "oldest" or "latest".`);
-  }
+  requireOption("from", from, from === "oldest" || from === "latest", '"oldest" or "latest"');
   const write = options.write ?? toStandardError;
   const onMetrics =
     options.onMetrics ??

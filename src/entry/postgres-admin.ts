@@ -4,7 +4,7 @@ import { inspectSchema, type SchemaInspection, schemasOfOurs, serverNow } from "
 import { grants, quoted, schemaVersion } from "../adapters/postgres/migrations.ts";
 import type { GrantedRoles } from "../adapters/postgres/schema.ts";
 import { openPool } from "../adapters/postgres/sessions.ts";
-import { systemClock } from "../adapters/system/clock.ts";
+import { aheadOf, isLocalHost } from "./server-store.ts";
 
 /** Which server and schema, and how long a statement may take. */
 export interface AskedSchema {
@@ -40,9 +40,7 @@ export function inspectPostgres(asked: AskedSchema): Promise<PostgresInspection>
   return asking(asked, async (connection) => {
     const found = await inspectSchema(connection, OLD_TRANSACTION_MS);
     // The connection is there by now, so that this is one trip.
-    const sentMs = systemClock.now();
-    const nowMs = await serverNow(connection);
-    const aheadMs = Math.round((sentMs + systemClock.now()) / 2 - nowMs);
+    const aheadMs = await aheadOf(() => serverNow(connection));
     const { host, ssl } = addressOf(asked.url);
     return { ...found, aheadMs, isLocal: isLocalHost(host), isVerified: ssl.startsWith("verify-") };
   });
@@ -71,8 +69,4 @@ async function asking<Answer>(
   } finally {
     await connection.close();
   }
-}
-
-function isLocalHost(host: string): boolean {
-  return host.startsWith("/") || /^(localhost|127(\.\d+){3}|::1)$/i.test(host);
 }
