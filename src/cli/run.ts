@@ -201,7 +201,6 @@ function globalOptions(program: Command): void {
     .option("--debug", "print causes and stack traces of errors (ZAEL_DEBUG=1)");
 }
 
-/** Runs the command that was called. */
 type Act = (row: CommandRow, options: OptionValues, args: readonly string[]) => Promise<void>;
 
 interface ProgramOptions {
@@ -213,7 +212,6 @@ interface ProgramOptions {
   readonly act: Act;
 }
 
-/** Makes the parser of the command line. */
 async function programFor({ isLoaded, isKnown, output, act }: ProgramOptions): Promise<Command> {
   // Commands copy these settings when they are made, so that they come first.
   const program = new Command("zae-limiter")

@@ -134,7 +134,7 @@ async function compareBuckets(from: Side, to: Side, stamps: Filled["stamps"]): P
 }
 
 async function balancesOf(from: Side, { key, state }: CopiedBucket, nowMs: number, atMs: number) {
-  // As one page of one bucket: it has met all changes, as its copy has.
+  // The bucket is read as a page of one: it has met all changes, as its copy has.
   const scope = {
     ...from.scope,
     buckets: { ...from.scope.buckets, listKeys: () => ({ items: [key] }), read: () => [state] },

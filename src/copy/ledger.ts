@@ -58,7 +58,6 @@ export interface Tally {
 
 export const NOTHING: Tally = { count: 0, digest: "0", sums: {} };
 
-/** A tally that is being made. */
 export class Tallying {
   #count: number;
   #digest: bigint;

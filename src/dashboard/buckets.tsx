@@ -286,7 +286,6 @@ interface Found {
   readonly by: "all" | "exact" | "part" | "shortest";
   readonly items: readonly BucketListing[];
   readonly cursor?: string;
-  /** The number of buckets that were searched. */
   readonly searched: number;
   /** There are more buckets than can be searched. */
   readonly isCut?: boolean;

@@ -121,7 +121,6 @@ function Doings({ doing, onDone, onClose }: DialogEnds & { readonly doing: Doing
   }
 }
 
-/** Creates an entity, or changes one. */
 function EntityForm(
   props: DialogEnds & { readonly entity: Entity | undefined; readonly parentId: string | undefined },
 ) {

@@ -30,7 +30,6 @@ const REREAD_MS = 15_000;
 const TYPING_MS = 300;
 const WINDOWS_MIN = 12;
 
-/** Usage as a chart and in numbers. */
 export function UsagePage({ params }: PageProps) {
   const session = useSession();
   const { api, path, namespace } = session;

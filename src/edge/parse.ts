@@ -195,7 +195,7 @@ function amountIn(reading: EdgeReading, member: Member): RuleAmount | undefined 
   return reading.invalid(member, `give hits, or whole tokens from 0 to ${TOKENS_MAX}, not ${reading.shown(member)}`);
 }
 
-/** What a timer can wait for, some 24 days. */
+/** A timer waits for some 24 days at most. */
 const HOLD_MAX_MS = 2_147_483_647;
 
 function holdIn(reading: EdgeReading, found: Members, mode: EdgeRule["mode"]): Pick<EdgeRule, "holdMs" | "onExpiry"> {
@@ -306,7 +306,6 @@ function flagIn(reading: EdgeReading, place: Member | undefined): boolean {
 interface MatchAt {
   readonly match: EdgeRule["match"];
   readonly entry: DocumentEntry;
-  /** Its index in the file. */
   readonly at: number;
 }
 

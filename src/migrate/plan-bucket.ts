@@ -34,7 +34,6 @@ export interface OldLimit {
   readonly terms: Terms;
 }
 
-/** A bucket of an old layout. */
 export interface OldBucket {
   readonly entityId: string;
   readonly resource: string;

@@ -25,7 +25,6 @@ type ReadLine =
   | { readonly kind: "other" }
   | { readonly kind: "unreadable"; readonly problem: string };
 
-/** The manner in which lines are read. */
 interface LineReading {
   readonly fields: FieldMap | undefined;
   readonly names: SharedNames;
@@ -173,7 +172,6 @@ function isInstant(value: unknown): value is number {
 export type FieldMap = readonly FieldPlace[];
 
 interface FieldPlace {
-  /** A field of a request. */
   readonly name: string;
   /** The measure whose amount is there, for `consume.tpm`. Undefined: the whole field. */
   readonly measure: string | undefined;

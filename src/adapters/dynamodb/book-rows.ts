@@ -52,7 +52,6 @@ interface RowPlace {
   readonly resource: string;
 }
 
-/** The number of rows written in parallel. */
 const WRITES_AT_ONCE = 10;
 /** The size of the first read of each partition; it doubles with every page. */
 const READ_AT_FIRST = 100;

@@ -65,7 +65,6 @@ import { bookKey, refusalLogKey } from "./schema-leases.ts";
 
 type Put = readonly [key: TableKey, attributes: Attributes];
 
-/** Single writes in parallel. */
 const WRITES_AT_ONCE = 10;
 
 /** A namespace of a table of our own as it is copied from or to. What is written is not announced: nobody has asked for it yet. */
@@ -231,7 +230,7 @@ async function* owners(
   for await (const item of records.query(tablePartition(pk, range))) yield ownerOf(item, item[OWNER]?.S ?? "");
 }
 
-/** Of scopes and of the plans of entities, partition by partition: a page ends between two of them. */
+/** Lists former settings of scopes and of the plans of entities, partition by partition: a page ends between two partitions. */
 async function listHistories(
   parts: NamespaceParts,
   { limit, cursor }: PageRequest,

@@ -26,7 +26,6 @@ const FORM = {
   words: { counts: "refusals", form: "a list of limits and counts", only: "refusals" },
 } as const;
 
-/** Refusal counts of one namespace. */
 export class DynamoRefusals implements RefusalStore {
   readonly isKept = true;
   readonly writeEveryMs = BILLED_WRITE_EVERY_MS;
