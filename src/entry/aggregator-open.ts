@@ -1,6 +1,6 @@
 import { Records } from "../adapters/dynamodb/records.ts";
 import { dynamoOver } from "../adapters/dynamodb/store.ts";
-import { connect, locate } from "../adapters/dynamodb/store-connect.ts";
+import { type Connection, connect, locate } from "../adapters/dynamodb/store-connect.ts";
 import { checkVersion, readVersion } from "../adapters/dynamodb/version.ts";
 import { clockFrom, settle, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
@@ -37,6 +37,14 @@ export interface AggregatorOptions extends DynamoTable {
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
 }
 
+/** The connection to a table, by its options. */
+export function connected({ clock, ...table }: DynamoTable & Pick<AggregatorOptions, "clock">): Promise<Connection> {
+  const { region, endpoint, credentials, client } = table;
+  const given = clock === undefined ? undefined : clockFrom(clock);
+  const profile = fromEnvironment("AWS_PROFILE");
+  return connect({ region, endpoint, credentials, client, given, profile, local: systemClock, steadyMs });
+}
+
 const TIMEOUT_MS = 10_000;
 const SWEEP_AFTER_HOURS = 2;
 
@@ -46,19 +54,14 @@ export async function openAggregator(
   { runner, write }: { readonly runner: string | undefined; readonly write: (line: string) => void },
 ): Promise<Aggregator> {
   const checked = checkedOptions(options);
-  const { region, endpoint, credentials, client: sdk, sharedTable: shared = false } = options;
-  const given = options.clock === undefined ? undefined : clockFrom(options.clock);
-  const profile = fromEnvironment("AWS_PROFILE");
-  const connection = await connect({
-    ...{ region, endpoint, credentials, client: sdk, given, profile, local: systemClock, steadyMs },
-  });
-  const { client, clock } = connection;
+  const { region, credentials, sharedTable: shared = false } = options;
+  const { client, clock, serverTime } = await connected(options);
   try {
     const base = { client, clock, random: jitter, ids: systemRandom };
     const records = new Records({ ...base, tableName: options.stack, timeoutMs: TIMEOUT_MS });
     checkVersion(await readVersion(records), { name: options.stack, shared });
     const store = dynamoOver({
-      ...{ ...base, table: options.stack, calendar, shared, serverTime: connection.serverTime },
+      ...{ ...base, table: options.stack, calendar, shared, serverTime },
       ...{ coalesce: true, exact: false, denyMemoryMs: 0, timeoutMs: TIMEOUT_MS, adminTimeoutMs: TIMEOUT_MS },
       settle,
     });

@@ -79,13 +79,13 @@ async function printGrants(context: CommandContext, target: StoreTarget, roles: 
   if (target.schemaName === undefined) {
     throw new UsageError(`--grants is for PostgreSQL, and the store is ${target.name}; give --store postgres://….`);
   }
-  const { grantsFor, roleName } = await import("../../entry/postgres-admin.ts");
-  const statements = grantsFor(target.schemaName, roles);
+  const { grants, quoted } = await import("../../entry/postgres-admin.ts");
+  const statements = grants(target.schemaName, roles);
   return printValue(context, { store: target.name, roles, statements }, () =>
     [
       `-- Rights on the schema ${target.schemaName}, for its owner to grant. After an upgrade of the schema, grant them again.`,
       "-- The roles must exist. Whoever may create roles can do so:",
-      ...(Object.values(roles) as string[]).map((role) => `--   CREATE ROLE ${roleName(role)} LOGIN;`),
+      ...(Object.values(roles) as string[]).map((role) => `--   CREATE ROLE ${quoted(role)} LOGIN;`),
       ...statements,
       "",
     ].join("\n"),

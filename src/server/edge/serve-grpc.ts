@@ -63,11 +63,9 @@ function methodIn(path: string): string {
 }
 
 function tlsOf(files: Parameters<typeof readTls>[0] | undefined, clientCa: string | undefined): GrpcTls | undefined {
-  return files && { ...readTls(files), clientCa: clientCa === undefined ? undefined : readClientCa(clientCa) };
-}
-
-export function readClientCa(file: string): string {
-  return readPem("grpcClientCa", file);
+  return (
+    files && { ...readTls(files), clientCa: clientCa === undefined ? undefined : readPem("grpcClientCa", clientCa) }
+  );
 }
 
 const HEALTH_SERVICE = "/grpc.health.v1.Health/";
