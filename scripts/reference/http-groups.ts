@@ -1,5 +1,4 @@
 import type { Route } from "../../src/server/route.ts";
-import { aboutRoutes } from "../../src/server/routes/about.ts";
 import { entityRoutes, planRoutes } from "../../src/server/routes/entities.ts";
 import { leaseRoutes } from "../../src/server/routes/leases.ts";
 import { acrossRoutes, limitRoutes, totalRoutes } from "../../src/server/routes/limits.ts";
@@ -7,6 +6,7 @@ import { eventRoutes, lookingRoutes } from "../../src/server/routes/looking.ts";
 import { manifestRoutes } from "../../src/server/routes/manifests.ts";
 import { namespaceRoutes } from "../../src/server/routes/namespaces.ts";
 import { correctionRoutes, operationRoutes, takingRoutes } from "../../src/server/routes/taking.ts";
+import { aboutRoutes } from "../../src/server/routes.ts";
 
 /** The parts of docs/reference/http.md, in its order. */
 export const GROUPS: readonly { readonly title: string; readonly of: readonly Route[] }[] = [

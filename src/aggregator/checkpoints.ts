@@ -35,9 +35,7 @@ type Change = Parameters<typeof updateRecord>[1];
 
 interface CheckpointsOptions {
   readonly records: Records;
-  /** The stream's label. */
   readonly label: string;
-  /** The name of this runner. */
   readonly runner: string;
   readonly clock: Clock;
 }

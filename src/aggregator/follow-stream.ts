@@ -6,7 +6,6 @@ import { planShards, type StreamView, startOf } from "./plan-shards.ts";
 import type { StreamShard } from "./stream-source.ts";
 
 export interface StreamFollowerParts extends FollowParts {
-  /** The unique name of this runner. */
   readonly runner: string;
   /** The start of a shard without a checkpoint. */
   readonly from: "oldest" | "latest";

@@ -10,7 +10,6 @@ export interface StreamView {
   /** Shards that it is done with, though they continue. */
   readonly done: ReadonlySet<string>;
   readonly runner: string;
-  /** The number of runners, including this one. */
   readonly runners: number;
   readonly nowMs: number;
 }

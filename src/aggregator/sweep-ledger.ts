@@ -9,7 +9,6 @@ import { isLeasable, leaseAttributes } from "./checkpoints.ts";
 
 /** The position of a pass over all namespaces. */
 export interface SweepPosition {
-  /** When the pass began. */
   readonly startedAtMs: number;
   readonly afterHours: number;
   /** The current namespace; undefined at the beginning. */

@@ -20,7 +20,7 @@ export type AddCheck = (name: Check["name"], ok: boolean, detail: string, remedy
 /** A pool has four by default: with less than two pools' worth, the next process that starts may find none. */
 const CONNECTIONS_FEW = 8;
 
-/** So many are removed by autovacuum before long; more, and takes read them again and again. */
+/** Autovacuum removes this many before long; takes read more of them again and again. */
 const DEAD_ROWS_MANY = 10_000;
 
 /** What a limiter depends on at the server, whatever is in the schema. */

@@ -3,7 +3,7 @@ import { LimiterError } from "../domain/names/errors.ts";
 import { given } from "../domain/names/given.ts";
 import { type AddCheck, CHECKS, type Check } from "./check.ts";
 import type { CommandContext } from "./command.ts";
-import { namespaceOf, openLimiter, timeoutOf } from "./on-store.ts";
+import { clientOf, namespaceOf, onStore, openLimiter, timeoutOf } from "./on-store.ts";
 import { chosenStore, serviceUrl } from "./store-option.ts";
 import type { StoreTarget } from "./stores.ts";
 
@@ -13,7 +13,7 @@ export async function checksOf(context: CommandContext): Promise<readonly Check[
   const add = (name: Check["name"], ok: boolean, detail: string, remedy?: string) =>
     found.push(given({ name, ok, detail, remedy }));
   const target = serviceUrl(context) === undefined ? chosenStore(context) : undefined;
-  if (target === undefined) await (await import("./service-checks.ts")).serviceChecks(context, add);
+  if (target === undefined) await serviceChecks(context, add);
   else await storeChecks(context, target, { found, add });
   const names: readonly string[] = [...CHECKS, ...(target?.checkNames ?? [])];
   const missing = names.filter((name) => found.every((check) => check.name !== name));
@@ -83,4 +83,40 @@ function addFault(
 function versionRemedy(code: string, target: StoreTarget): string {
   if (code === "schema_older" || code === "version_missing") return target.init;
   return target.versionRemedy?.(code) ?? "Upgrade zae-limiter, or name another store.";
+}
+
+const SCOPES = ["acquire", "read", "admin"];
+
+/** Whether a service answers, and what the token may do there. */
+async function serviceChecks(context: CommandContext, add: AddCheck): Promise<void> {
+  const namespace = namespaceOf(context);
+  try {
+    await onStore(context, async (limiter) => {
+      const client = clientOf(limiter);
+      if (client === undefined) return;
+      const me = await client.me();
+      const { version, atMs } = await client.about();
+      add("store", true, `${client.url} answers`);
+      add("version", true, `service ${version}`);
+      const aheadMs = atMs === undefined ? 0 : Date.now() - atMs;
+      add("clock", true, `the service uses its own clock; this machine is ${Math.round(aheadMs / 1000)} s ahead of it`);
+      const denied = SCOPES.filter((scope) => !me.scopes.includes(scope));
+      const has = `${me.id} has ${me.scopes.join(", ")}`;
+      if (denied.length === 0) add("permissions", true, has);
+      else add("permissions", false, `${has}, not ${denied.join(", ")}`, "Use a token that has these scopes.");
+      const isNamed = me.namespaces === "*" || me.namespaces.includes(namespace);
+      if (!isNamed)
+        add("namespace", false, `${me.id} has no access to ${namespace}`, "Choose a namespace of this token with -N.");
+      else if (me.scopes.includes("read")) {
+        await limiter.listEntities({ limit: 1 });
+        add("namespace", true, `${namespace} exists`);
+      }
+    });
+  } catch (error) {
+    if (!(error instanceof LimiterError)) throw error;
+    if (error.code === "namespace_not_found")
+      add("namespace", false, error.message, "zae-limiter namespace register NAME");
+    else if (error.httpStatus === 401) add("permissions", false, error.message, "Give --token-file or ZAEL_TOKEN.");
+    else add("store", false, error.message, "See the message; --debug shows the cause.");
+  }
 }

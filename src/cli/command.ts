@@ -84,7 +84,6 @@ export interface Usage<Rows extends readonly OptionRow[] = readonly OptionRow[]>
   readonly notes?: readonly string[];
 }
 
-/** One command. */
 export interface CommandRow<Rows extends readonly OptionRow[] = readonly OptionRow[]> extends Usage<Rows> {
   /** Runs the command and answers with the exit code. `options` and `args` are those of its usage, in order. */
   run(context: CommandContext, options: OptionsOf<Rows>, args: readonly string[]): Promise<number>;

@@ -1,6 +1,5 @@
 import type { CommandGroup, CommandRow } from "./command.ts";
 
-/** One command of the tool. */
 export interface CommandEntry {
   /** The words that call it. */
   readonly path: readonly string[];
@@ -43,7 +42,6 @@ const levels: Load = async () => (await import("./commands/levels.ts")).LEVEL_CO
 const audit: Load = async () => (await import("./commands/audit.ts")).AUDIT_COMMANDS;
 const stack: Load = async () => (await import("./commands/stack.ts")).STACK_COMMANDS;
 
-/** Groups of commands. */
 export const GROUPS: Readonly<Record<string, string>> = {
   entity: "Create, show and change entities",
   resource: "Set and show the default limits of resources",

@@ -145,12 +145,12 @@ export function rowsOf(levels: readonly LevelExplanation[]): readonly ExplainedR
   ]);
 }
 
-/** Of parents that have no limits: that they have none, and why. */
+/** Says of each parent without limits that it has none, and why. */
 export function reasonsOf([, ...parents]: readonly LevelExplanation[]): string {
   return parents.flatMap(({ reason }) => (reason === undefined ? [] : [`${reason}\n`])).join("");
 }
 
-/** Of limits of so many at once: `parallel  concurrent  3 of 10 free, 7 held, next free by 12:03:15 UTC`. */
+/** A line for each concurrent limit: `parallel  concurrent  3 of 10 free, 7 held, next free by 12:03:15 UTC`. */
 export function slotLines([own, ...parents]: readonly LevelExplanation[]): string {
   const lines = [own, ...parents].flatMap((level) =>
     rowsOf(level === undefined ? [] : [level]).flatMap(({ entityId, isTotal, explained }) => {

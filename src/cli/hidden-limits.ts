@@ -16,7 +16,7 @@ interface HiddenLimit {
   readonly replaced: boolean;
 }
 
-/** So many resources are looked at where a level is about all of them. */
+/** At most this many resources are looked at where a level is about all of them. */
 const RESOURCES_MAX = 100;
 
 /** What the limits of a level hide of the levels after it: they apply in their place, unless they inherit. */

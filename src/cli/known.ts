@@ -68,7 +68,6 @@ export function entityOf(limiter: CommandLimiter, id: string): Promise<Entity | 
   return unlessMissing("entity_not_found", limiter.getEntity(id));
 }
 
-/** The entity, which must have been created. */
 export function requireEntity(limiter: CommandLimiter, id: string): Promise<Entity> {
   return unlessMissing("entity_not_found", limiter.getEntity(id), async () => {
     throw await entityMissing(limiter, id);
@@ -82,7 +81,6 @@ export async function requireParent(limiter: CommandLimiter, id: string): Promis
   throw new NotFoundError("parent_not_found", message.replace("entity", "parent"));
 }
 
-/** The plan, which must be there. */
 export function requirePlan(limiter: CommandLimiter, id: string): Promise<Plan> {
   return unlessMissing("plan_not_found", limiter.getPlan(id), async () => {
     const known = (await limiter.listPlans({ limit: NAMES_MAX })).map((plan) => plan.id);

@@ -88,7 +88,6 @@ function resourceOption(about: string | undefined) {
 
 const OVERRIDE = ["--override", "end only limits that have an end; those that were set before count again"] as const;
 
-/** Options of every command about a level. */
 export type SetLevelOptions = OptionsOf<
   [
     ...[typeof LIMIT, typeof SOFT, ...typeof FLAGS, typeof ALLOW_UNKNOWN, typeof OVERRIDE],
@@ -191,7 +190,6 @@ async function endOverride(
   return printChange(context, { ...placeOf(scope), ...base, deleted: true, override: true }, text);
 }
 
-/** The usage of `get` and `delete`. */
 function usageOf(level: Level, verb: "get" | "delete"): Usage {
   const [yes, declined] = verb === "delete" ? [" --yes", "1 declined, "] : ["", ""];
   return {

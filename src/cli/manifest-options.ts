@@ -97,7 +97,6 @@ export const FILE_OPTIONS = [
   ["--owner <name>", "the owner, if the file names none; default: default"],
 ] as const satisfies readonly OptionRow[];
 
-/** A plan as JSON, or for people. */
 export async function printPlan(
   context: CommandContext,
   plan: Plan & { readonly dryRun?: boolean },
@@ -130,7 +129,6 @@ export async function withManifest(
   return work(withOwner(manifest, owner));
 }
 
-/** Tells what is wrong with a file. */
 export function tellInvalid(
   context: CommandContext,
   file: string,

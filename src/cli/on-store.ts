@@ -78,7 +78,6 @@ export async function onNamespace<Answer>(
   }
 }
 
-/** Does the work over a running service. */
 async function onService<Answer>(
   context: CommandContext,
   { url, namespace }: { readonly url: string; readonly namespace: string },

@@ -10,10 +10,11 @@ import {
   shownStore,
   storeOfEnvironment,
 } from "../entry/store-kinds.ts";
+import type { TargetTable } from "../loadtest/target.ts";
 import type { CommandContext } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
 import { readGiven } from "./output.ts";
-import { STORES, type StoreContext, type StoreTarget, type TableTarget, tableAt } from "./stores.ts";
+import { STORES, type StoreContext, type StoreTarget, tableAt } from "./stores.ts";
 
 /** The address of the service that a command is to ask; undefined: it works on a store. */
 export function serviceUrl({ options, env }: StoreContext): string | undefined {
@@ -122,7 +123,7 @@ export function servedStore(
 }
 
 /** The table that is named; undefined: the store is another, or none is named. */
-export function namedTable(context: CommandContext): TableTarget | undefined {
+export function namedTable(context: CommandContext): TargetTable | undefined {
   const { store, stack, url } = context.options;
   if (store === "memory") return undefined;
   const { table } = chosenStore({ ...context, options: given({ store, stack, url }) });
@@ -130,7 +131,7 @@ export function namedTable(context: CommandContext): TableTarget | undefined {
 }
 
 /** For commands that only a table can answer. */
-export function requiredTable(context: CommandContext, command: string): TableTarget {
+export function requiredTable(context: CommandContext, command: string): TargetTable {
   const table = namedTable(context);
   if (table !== undefined) return table;
   throw new UsageError(`${command} works on a DynamoDB table; give --store dynamodb:STACK.`);

@@ -6,18 +6,11 @@ import { NotFoundError } from "../domain/names/errors.ts";
 import { given } from "../domain/names/given.ts";
 import { nearestName } from "../domain/names/known-names.ts";
 import { nameAfter, type OpenOptions, type STORE_KINDS } from "../entry/store-kinds.ts";
+import type { TargetTable } from "../loadtest/target.ts";
 import type { AddCheck } from "./check.ts";
 import type { CommandContext } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
 import { REDIS_CHECKS, redisChecks } from "./redis-checks.ts";
-
-/** The way to a DynamoDB table, as the options and the environment say it. */
-export interface TableTarget {
-  readonly stack: string;
-  readonly region?: string;
-  readonly endpoint?: string;
-  readonly sharedTable?: boolean;
-}
 
 /** The store that a command works on: what is asked of it, whatever it is. */
 export interface StoreTarget {
@@ -34,7 +27,7 @@ export interface StoreTarget {
   /** Set where the store is a schema of a database: its name. */
   readonly schemaName?: string;
   /** Set where the store is a table of DynamoDB. */
-  readonly table?: TableTarget;
+  readonly table?: TargetTable;
   /** What removes idle buckets and old records, where `sweep` does not. */
   readonly sweptBy?: string;
   /** What `doctor` looks at besides what it looks at everywhere, in this order. */
@@ -184,7 +177,7 @@ function serverAt(url: string): StoreTarget {
 /** A machine whose clock is further off than this is likely to be refused by AWS before long. */
 const AHEAD_MAX_MS = 60_000;
 
-function tableTarget(table: TableTarget): StoreTarget {
+function tableTarget(table: TargetTable): StoreTarget {
   const { sharedTable: _, ...plain } = table;
   const { stack, ...way } = table;
   const init = `zae-limiter init --stack ${stack}`;
@@ -234,14 +227,14 @@ function tableTarget(table: TableTarget): StoreTarget {
 
 /** Tables where one was looked for; none where nobody may or can list them. */
 export async function tablesNear(
-  { region, endpoint }: Partial<TableTarget>,
+  { region, endpoint }: Partial<TargetTable>,
   timeoutMs: number,
 ): Promise<readonly string[]> {
   const { listTables } = await import("../entry/dynamodb.ts");
   return listTables(given({ region, endpoint, timeoutMs })).catch(() => []);
 }
 
-export function tableAt(stack: string, context: StoreContext): TableTarget {
+export function tableAt(stack: string, context: StoreContext): TargetTable {
   const { region, endpointUrl: endpoint } = context.options;
   useProfile(context);
   return given({ stack, region, endpoint, sharedTable: isShared(context) || undefined });

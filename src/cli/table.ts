@@ -64,7 +64,6 @@ function characterWidth(character: string): number {
   return UNSEEN.test(character) ? 0 : 1;
 }
 
-/** One column of a table. */
 export interface Column<Item> {
   readonly title: string;
   text(item: Item): string;

@@ -200,7 +200,7 @@ async function waitsOf(
   return waits;
 }
 
-/** What is gone beyond what dripped in meanwhile; a reset in between counts as nothing taken. */
+/** The tokens that are gone beyond those that dripped in meanwhile; a reset in between counts as nothing taken. */
 function takenSince(before: ListedLimit | undefined, now: ListedLimit, { kind, definition }: LimitExplanation): number {
   const elapsedMs = before === undefined ? 0 : now.readAtMs - before.readAtMs;
   if (before === undefined || elapsedMs <= 0) return 0;

@@ -4,9 +4,8 @@ import type { CopiedBucket } from "../ports/copy-store.ts";
 import { type Balance, balancesAt, bucketsAt, storedBuckets } from "./buckets.ts";
 import { comparable, type Filled, stampIn } from "./fill.ts";
 import { KINDS, type Kind, nameOf, type Reading } from "./kinds.ts";
-import { every, type Ledger } from "./ledger.ts";
+import { every, isSameTally, type Ledger, NOTHING, type Tally, Tallying } from "./ledger.ts";
 import type { Side } from "./side.ts";
-import { isSameTally, NOTHING, type Tally, Tallying } from "./tally.ts";
 
 /** Something that is not the same on both sides, although nobody has changed it since it was read. */
 export interface Difference {
@@ -135,7 +134,7 @@ async function compareBuckets(from: Side, to: Side, stamps: Filled["stamps"]): P
 }
 
 async function balancesOf(from: Side, { key, state }: CopiedBucket, nowMs: number, atMs: number) {
-  // As one page of one bucket: it has met all changes, as its copy has.
+  // The bucket is read as a page of one: it has met all changes, as its copy has.
   const scope = {
     ...from.scope,
     buckets: { ...from.scope.buckets, listKeys: () => ({ items: [key] }), read: () => [state] },

@@ -106,7 +106,7 @@ export async function copyStore(options: CopyOptions): Promise<CopyReport> {
     plans.push(await planned(parts, name, checked.resume));
   }
   if (checked.freeze && !checked.dryRun) await freezeAll(parts, plans, checked);
-  // What this process has counted and not written yet; that of others is seconds old at most.
+  // Writes the counts of this process that are not stored yet; those of others are seconds old at most.
   await parts.from.acquirer.refusals.close("store");
   await parts.from.acquirer.callers.close("store");
   const namespaces: CopiedNamespace[] = [];

@@ -3,11 +3,9 @@ import { given } from "../domain/names/given.ts";
 import type { CopiedBucket } from "../ports/copy-store.ts";
 import { stampOf, storedBuckets } from "./buckets.ts";
 import { type Copied, KINDS, type Kind, nameOf, type Reading } from "./kinds.ts";
-import { countOf, type Ledger, PAGE, writeLedger } from "./ledger.ts";
+import { countOf, type Ledger, NOTHING, PAGE, type Tally, Tallying, writeLedger } from "./ledger.ts";
 import type { Side } from "./side.ts";
-import { NOTHING, type Tally, Tallying } from "./tally.ts";
 
-/** A copy of one namespace under way. */
 export interface Filling {
   readonly from: Side;
   /** Absent: nothing is written, it is only counted. */
@@ -56,7 +54,7 @@ export async function fill(filling: Filling, begun: Ledger): Promise<Filled> {
     if (i < reached && !kind.isReadAgain) continue;
     const goesOn = i === reached && !kind.isReadAgain;
     const note = async (next: Pick<Ledger, "at" | "cursor" | "tallies">): Promise<void> => {
-      // What is read again leaves no place to go on from.
+      // A kind that is read again leaves no place to go on from.
       const place = kind.isReadAgain ? given({ at: ledger.at, cursor: ledger.cursor }) : given(next);
       const { at: _, cursor: __, ...rest } = ledger;
       ledger = { ...rest, ...place, tallies: next.tallies };
@@ -81,7 +79,7 @@ async function fillKind(
   const name = nameOf(kind);
   const tallying = new Tallying(from.deps.digest, goesOn ? (ledger.tallies[name] ?? NOTHING) : NOTHING);
   let { cursor } = ledger;
-  // Of a kind that was read to its end, there is only the tally.
+  // A kind that was read to its end has only its tally.
   if (goesOn && cursor === undefined && tallying.count > 0) return tallying.tally();
   for (;;) {
     signal?.throwIfAborted();
@@ -110,13 +108,12 @@ export function stampIn({ deps }: Side, bucket: CopiedBucket): string {
   return deps.digest.of(stampOf(bucket));
 }
 
-/** What of a row is compared: where it stands in a log is not. */
+/** The parts of a row that are compared: its place in a log is not. */
 export function comparable(kind: Kind, row: unknown): unknown {
   if (kind.compared === "rows") return row;
   return kind.keyOf(row as never);
 }
 
-/** How much of each kind was read. */
 export function copiedOf(tallies: Filled["tallies"]): Copied {
   const copied: Record<keyof Copied, number> = {
     ...{ entities: 0, plans: 0, levels: 0, owners: 0, buckets: 0 },

@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { curl } from "./api.ts";
+import { type Api, ApiError, curl, type Query } from "./api.ts";
 import { BucketItem } from "./bucket-item.tsx";
 import {
   alsoRead,
@@ -10,16 +10,16 @@ import {
   matches,
   reread,
   rowOf,
+  shortestFirst,
   wordsOf,
 } from "./bucket-rows.ts";
-import { type Found, findBuckets, type Order, PAGE_SIZE } from "./bucket-search.ts";
 import { stateOf } from "./level.ts";
 import { useObserved, useTicking } from "./observable.ts";
 import { Empty, ErrorNote, Link, LinkButton, PageHead, SearchInput, Select } from "./parts.tsx";
 import { Rates } from "./rates.ts";
 import type { PageProps } from "./route.ts";
 import { keepAddress, useChanges, useEvery, useLoaded, usePages, useSession, useSettled } from "./session.tsx";
-import type { BucketListing, BucketMessage } from "./shapes.ts";
+import type { BucketListing, BucketMessage, Listed } from "./shapes.ts";
 import { Pager } from "./table.tsx";
 import { plural, resourceWords, stampWords, timeWords, tokensWords, whole } from "./words.ts";
 
@@ -279,4 +279,68 @@ function NoBuckets({ filter }: { readonly filter: string }) {
       your program, or acquire now:
     </Empty>
   );
+}
+
+/** The buckets that a filter found, and the way they were found. With a `cursor` there may be more. */
+interface Found {
+  readonly by: "all" | "exact" | "part" | "shortest";
+  readonly items: readonly BucketListing[];
+  readonly cursor?: string;
+  readonly searched: number;
+  /** There are more buckets than can be searched. */
+  readonly isCut?: boolean;
+}
+
+/** By name, or those first that have the least left of their capacity. */
+type Order = "name" | "shortest";
+
+const PAGE_SIZE = 100;
+const SCAN_SIZE = 1_000;
+/** The shortest are found among this many buckets. */
+const SHORTEST_OF = 5_000;
+
+interface Search {
+  readonly filter: string;
+  readonly cursor: string | undefined;
+  /** Search for a part of the names, even if one matches exactly. */
+  readonly byPart: boolean;
+  readonly order: Order;
+}
+
+/**
+ * The service finds an entity or a resource by its exact name. Where there is none of that name, buckets are read a thousand
+ * at a time and those are kept whose names contain the filter.
+ */
+async function findBuckets(api: Api, path: string, search: Search, signal: AbortSignal): Promise<Found> {
+  const { filter, cursor, byPart } = search;
+  const list = (query: Query) => api.get<Listed<BucketListing>>(`${path}/buckets`, query, signal);
+  if (search.order === "shortest") return shortest(api, path, filter);
+  const words = wordsOf(filter);
+  if (words.length === 0) return { by: "all", searched: 0, ...(await list({ limit: PAGE_SIZE, cursor })) };
+  if (!byPart) {
+    for (const query of exactQueries(words)) {
+      const found = await list({ ...query, limit: PAGE_SIZE, cursor }).catch(unlessInvalid);
+      if (found !== undefined && found.items.length > 0) return { by: "exact", searched: 0, ...found };
+    }
+  }
+  const { items, cursor: next } = await list({ limit: SCAN_SIZE, cursor });
+  const found = items.filter((item) => matches(item, filter));
+  return { by: "part", items: found, searched: items.length, ...(next === undefined ? {} : { cursor: next }) };
+}
+
+async function shortest(api: Api, path: string, filter: string): Promise<Found> {
+  const { items, more } = await api.all<BucketListing>(`${path}/buckets`, {}, SHORTEST_OF);
+  const found = shortestFirst(items.filter((item) => matches(item, filter)));
+  return { by: "shortest", items: found.slice(0, PAGE_SIZE), searched: items.length, isCut: more };
+}
+
+function exactQueries([first, second, ...others]: readonly string[]): Query[] {
+  if (others.length > 0) return [];
+  return second === undefined ? [{ entityId: first }, { resource: first }] : [{ entityId: first, resource: second }];
+}
+
+/** A text that is no valid name matches no bucket exactly. */
+function unlessInvalid(error: unknown): undefined {
+  if (error instanceof ApiError && (error.status === 400 || error.status === 404)) return undefined;
+  throw error;
 }

@@ -258,7 +258,6 @@ function blockingAt(entityId: string, primary: StatusShown | undefined, resource
   return { limit: primary.limit, isTotal: primary.resource === TOTALS && resource !== TOTALS };
 }
 
-/** The buckets of an explanation. */
 function listingsIn({ levels, resource }: Explained): BucketListing[] {
   return levels.flatMap(({ entityId, limits, totals }) => [
     { entityId, resource, limits: limits.map(listed) },

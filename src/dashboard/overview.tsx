@@ -1,6 +1,5 @@
 import type { ComponentChildren } from "preact";
 import type { ApiError } from "./api.ts";
-import { HoursChart } from "./overview-chart.tsx";
 import {
   LiveNumbers,
   NearestList,
@@ -14,7 +13,7 @@ import { PageHead } from "./parts.tsx";
 import { hrefOf, type PageProps } from "./route.ts";
 import { useEvery, useLoaded, useSession } from "./session.tsx";
 import type { Overview } from "./shapes.ts";
-import { plural, rateText, stampWords, timeWords, whole } from "./words.ts";
+import { clockWords, plural, rateText, stampWords, timeWords, whole } from "./words.ts";
 
 const REREAD_MS = 10_000;
 
@@ -183,5 +182,68 @@ function AboutFaults({ faults = [] }: Faults) {
         ))}
       </ul>
     </section>
+  );
+}
+
+type Hour = Overview["hours"][number];
+
+const CHART_HEIGHT = 72;
+const BAR_STEP = 10;
+const BAR_WIDTH = 8;
+
+/** A bar for each hour, granted below and refused above; the numbers beside it say the same. */
+function HoursChart({ hours }: { readonly hours: readonly Hour[] }) {
+  const most = Math.max(1, ...hours.map(sumOf));
+  const height = (count: number) => (count === 0 ? 0 : Math.max(1.5, (count * CHART_HEIGHT) / most));
+  const [first, last] = [hours[0], hours.at(-1)];
+  return (
+    <figure class="hours">
+      <svg
+        viewBox={`0 0 ${hours.length * BAR_STEP - (BAR_STEP - BAR_WIDTH)} ${CHART_HEIGHT}`}
+        preserveAspectRatio="none"
+        role="img"
+        data-testid="overview-chart"
+        aria-label={summaryOf(hours)}
+      >
+        {hours.map(({ windowStartMs, requests = 0, refused = 0 }, i) => (
+          <g key={windowStartMs}>
+            <title>{`${clockWords(windowStartMs)}: ${whole(requests)} granted, ${whole(refused)} refused`}</title>
+            <rect class="base" x={i * BAR_STEP} y={CHART_HEIGHT - 1} width={BAR_WIDTH} height={1} />
+            <rect
+              class="granted"
+              x={i * BAR_STEP}
+              y={CHART_HEIGHT - height(requests)}
+              width={BAR_WIDTH}
+              height={height(requests)}
+            />
+            <rect
+              class="refused"
+              x={i * BAR_STEP}
+              y={CHART_HEIGHT - height(requests) - height(refused)}
+              width={BAR_WIDTH}
+              height={height(refused)}
+            />
+          </g>
+        ))}
+      </svg>
+      <figcaption aria-hidden="true">
+        <span>{first !== undefined && clockWords(first.windowStartMs)}</span>
+        <span>at most {whole(most)} an hour</span>
+        <span>{last !== undefined && `since ${clockWords(last.windowStartMs)}`}</span>
+      </figcaption>
+    </figure>
+  );
+}
+
+function sumOf({ requests = 0, refused = 0 }: Hour): number {
+  return requests + refused;
+}
+
+function summaryOf(hours: readonly Hour[]): string {
+  const busiest = hours.reduce((most, hour) => (sumOf(hour) > sumOf(most) ? hour : most));
+  const { windowStartMs, requests = 0, refused = 0 } = busiest;
+  return (
+    `Requests of ${hours.length} hours; most in the hour of ${clockWords(windowStartMs)}: ` +
+    `${whole(requests)} granted, ${whole(refused)} refused.`
   );
 }

@@ -38,7 +38,6 @@ export function Empty(props: {
   );
 }
 
-/** A command to be copied. */
 function Command({ text }: { readonly text: string }) {
   const [isCopied, setCopied] = useState(false);
   const copy = async () => {

@@ -1,15 +1,13 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { curl } from "./api.ts";
 import type { Refusal } from "./live.ts";
 import { useObserved } from "./observable.ts";
-import { Button, Empty, ErrorNote, Field, PageHead, Select } from "./parts.tsx";
-import { attributesOf, RefusalCells } from "./refusal-cells.tsx";
-import { RefusalLog } from "./refusal-log.tsx";
+import { Button, Empty, ErrorNote, Field, Link, Name, PageHead, Select } from "./parts.tsx";
 import { type JoinedRefusals, joinedRefusals, type RefusalSum, refusalSums } from "./refusal-sums.ts";
 import type { PageProps } from "./route.ts";
-import { keepAddress, useEvery, useLoaded, useSession, useSettled } from "./session.tsx";
-import type { RefusalCount, UsageWindow } from "./shapes.ts";
-import { PagedTable, Table } from "./table.tsx";
+import { keepAddress, useEvery, useLoaded, usePages, useSession, useSettled } from "./session.tsx";
+import type { BucketName, Listed, LoggedRefusal, RefusalCount, UsageWindow } from "./shapes.ts";
+import { BucketCells, CursorPager, PagedTable, Table } from "./table.tsx";
 import { plural, stampWords, TOTALS, timeWords, tokensWords, waitWords, whole } from "./words.ts";
 
 const SHOWN_MAX = 100;
@@ -198,4 +196,139 @@ function SumRow({ sum, onLog }: { readonly sum: RefusalSum; readonly onLog: (ent
       </td>
     </tr>
   );
+}
+
+const PAGE_SIZE = 50;
+
+/** The single refusals of one entity, newest first. `heard` grows with every refusal that the page hears of. */
+function RefusalLog(props: { readonly entityId: string; readonly heard: number; readonly onClose: () => void }) {
+  const { entityId, heard, onClose } = props;
+  const { api, path } = useSession();
+  const pages = usePages();
+  const title = useRef<HTMLHeadingElement>(null);
+  // It is drawn below a long table: whoever asked for it is taken there.
+  useEffect(() => title.current?.focus(), []);
+  const { value, error } = useLoaded(
+    (signal) => {
+      const query = { entityId, pageSize: PAGE_SIZE, cursor: pages.cursor };
+      return api.get<Listed<LoggedRefusal>>(`${path}/refusals/log`, query, signal);
+    },
+    [entityId, pages.page, pages.page === 0 ? heard : 0],
+    "beside",
+  );
+  const items = value?.items ?? [];
+  return (
+    <section data-testid="refusal-log" data-entity={entityId}>
+      <div class="page-head further">
+        <h2 ref={title} tabIndex={-1}>
+          Log of {entityId}
+        </h2>
+        <div class="page-actions">
+          <Button kind="small" testid="refusal-log-close" onClick={onClose}>
+            Close
+          </Button>
+        </div>
+      </div>
+      <ErrorNote error={error} />
+      <p class="note">
+        Of each hour the first 20 and the last 20 refusals of each process, for 48 hours. Other processes write theirs
+        from time to time.
+      </p>
+      {value !== undefined && items.length === 0 && <p class="note">No refusal of it is kept.</p>}
+      {items.length > 0 && (
+        <Table
+          class="refusals"
+          caption={`Refusals of ${entityId}, newest first`}
+          columns={["When", "Who", "On", "Refused by", "Asked", "Left", "Wait", "Request"]}
+          numbers={["Asked", "Left", "Wait"]}
+        >
+          {items.map((refusal, i) => (
+            <LogRow key={`${refusal.atMs} ${i}`} refusal={refusal} />
+          ))}
+        </Table>
+      )}
+      {value !== undefined && <CursorPager pages={pages} next={value.cursor} count={items.length} what="refusals" />}
+    </section>
+  );
+}
+
+function LogRow({ refusal }: { readonly refusal: LoggedRefusal }) {
+  const { atMs, limit, total, requested, available, capacity, retryAfterMs, waitedMs, requestId } = refusal;
+  return (
+    <tr {...attributesOf("refusal-log-row", refusal)}>
+      <td data-label="When" class="quiet nowrap">
+        <time dateTime={new Date(atMs).toISOString()}>{stampWords(atMs)}</time>
+      </td>
+      <RefusalCells {...refusal} total={total} others={0} count={1} />
+      <td data-label="Asked" class="number">
+        {tokensWords(limit, requested)}
+      </td>
+      <td data-label="Left" class={available < 0 ? "number bad-text" : "number"}>
+        {tokensWords(limit, available)} of {tokensWords(limit, capacity)}
+      </td>
+      <td data-label="Wait" class="number nowrap">
+        {waitWords(retryAfterMs)}
+        {waitedMs !== undefined && <span class="quiet"> after {waitWords(waitedMs)}</span>}
+      </td>
+      <td data-label="Request">{requestId !== undefined && <Name text={requestId} class="mono" />}</td>
+    </tr>
+  );
+}
+
+/** A limit that refused requests of a bucket. */
+interface RefusedBy extends BucketName {
+  readonly limit: string;
+  /** The entity whose limit it was. */
+  readonly level: string;
+}
+
+interface RefusalCellsProps extends RefusedBy {
+  /** True for a limit over all resources. */
+  readonly total: boolean;
+  /** The number of other limits that had too little. */
+  readonly others: number;
+  /** The number of equal refusals that stand in this row. */
+  readonly count: number;
+}
+
+/** The entity, the resource and the limit that refused, with links to their buckets. */
+function RefusalCells({ entityId, resource, limit, level, total, others, count }: RefusalCellsProps) {
+  const whose = level === entityId ? "its own" : `of parent ${level}`;
+  return (
+    <>
+      <BucketCells {...{ entityId, resource }} />
+      <td data-label="Refused by">
+        <span class="in-the-way">
+          <Name text={limit} class="strong" />
+          <span class={level === entityId ? "tag" : "tag warn"}>
+            {level === entityId && !total ? (
+              whose
+            ) : (
+              <Link page="buckets" params={{ filter: `${level} ${total ? TOTALS : resource}`, open: "1" }}>
+                {whose}
+              </Link>
+            )}
+          </span>
+          {total && <span class="quiet nowrap">over all resources</span>}
+          {count > 1 && (
+            <b class="nowrap" data-testid="refusal-times">
+              {whole(count)} times
+            </b>
+          )}
+          {others > 0 && <span class="quiet nowrap">and {plural(others, "other")}</span>}
+        </span>
+      </td>
+    </>
+  );
+}
+
+/** What tests and styles know a row of refusals by. */
+function attributesOf(testid: string, { entityId, resource, limit, level }: RefusedBy) {
+  return {
+    "data-testid": testid,
+    "data-entity": entityId,
+    "data-resource": resource,
+    "data-limit": limit,
+    "data-level-entity": level,
+  };
 }

@@ -12,7 +12,7 @@ export const PAGES = [
   "namespaces",
 ] as const;
 
-/** So many of them stand in the bar of a phone; the others are behind a button. */
+/** The bar of a phone shows this many pages; the others are behind a button. */
 export const MAIN_PAGES = 5;
 
 export type PageName = (typeof PAGES)[number];

@@ -42,7 +42,6 @@ export interface Listed<Item> {
 /** Whole tokens by measure, or by limit. */
 export type Amounts = Readonly<Record<string, number>>;
 
-/** The names of a bucket. */
 export interface BucketName {
   readonly entityId: string;
   readonly resource: string;

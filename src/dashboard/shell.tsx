@@ -5,19 +5,19 @@ import { BucketsPage } from "./buckets.tsx";
 import { EntitiesPage } from "./entities.tsx";
 import { LeasesPage } from "./leases.tsx";
 import { LimitsPage } from "./limits.tsx";
-import { NamespaceField } from "./namespace-field.tsx";
+import { isNamespace } from "./namespace-choice.ts";
 import { NamespacesPage } from "./namespaces.tsx";
 import { useObserved } from "./observable.ts";
 import { OverviewPage } from "./overview.tsx";
-import { Button, Link, LinkButton, Select } from "./parts.tsx";
+import { Button, Form, Link, LinkButton, Select, TextInput } from "./parts.tsx";
 import { PlansPage } from "./plans.tsx";
 import { RefusalsPage } from "./refusals.tsx";
 import { hrefOf, MAIN_PAGES, PAGES, type PageName, type PageProps, type Route } from "./route.ts";
-import { useChanges, useEvery, useLoaded, useSession } from "./session.tsx";
-import type { NamespaceShown } from "./shapes.ts";
+import { useAction, useChanges, useEvery, useLoaded, useSession, useSettled } from "./session.tsx";
+import type { Listed, Namespace, NamespaceShown } from "./shapes.ts";
 import { applyTheme, storedTheme, THEMES, type Theme } from "./theme.ts";
 import { UsagePage } from "./usage.tsx";
-import { capitalized, plural, whole } from "./words.ts";
+import { capitalized, FormError, plural, whole } from "./words.ts";
 
 export function Brand() {
   return (
@@ -259,4 +259,68 @@ function useTitle(page: PageName, main: { current: HTMLElement | null }): void {
     isFirst.current = false;
     window.scrollTo(0, 0);
   }, [page]);
+}
+
+const NAMESPACES_OFFERED_MAX = 50;
+const TYPING_MS = 250;
+
+/** Chooses a namespace from a list, or by searching if there are more than the list can have. */
+function NamespaceField() {
+  const { namespace, namespaces, choose } = useSession();
+  const { names, hasMore } = namespaces;
+  const options = names.includes(namespace) ? names : [namespace, ...names];
+  return (
+    <>
+      <label class="side-field">
+        <span>Namespace</span>
+        <Select testid="namespace-select" value={namespace} options={options} onChange={choose} />
+      </label>
+      {hasMore && <NamespaceSearch />}
+    </>
+  );
+}
+
+/** Completes the names of namespaces at the service. */
+function NamespaceSearch() {
+  const { api, choose } = useSession();
+  const [text, setText] = useState("");
+  const search = useSettled(text.trim(), TYPING_MS);
+  const { error, run, clear } = useAction();
+  const found = useLoaded(
+    async (signal) =>
+      search === ""
+        ? []
+        : (await api.get<Listed<Namespace>>("/v1/namespaces", { search, limit: NAMESPACES_OFFERED_MAX }, signal)).items,
+    [search],
+    "beside",
+  );
+  const go = (name: string) =>
+    run(async () => {
+      if (name === "") return;
+      if (!(await isNamespace(api, name)))
+        throw new FormError(`There is no namespace ${name}, or the token has no access to it.`);
+      setText("");
+      choose(name);
+    });
+  return (
+    <Form class="side-field" onSubmit={() => void go(text.trim())}>
+      <TextInput
+        type="search"
+        aria-label="Find a namespace"
+        testid="namespace-search"
+        placeholder="Find a namespace"
+        value={text}
+        onValue={(typed) => {
+          clear();
+          setText(typed);
+        }}
+        offered={found.value?.map(({ name }) => ({ value: name })) ?? []}
+      />
+      {error !== undefined && (
+        <small class="bad-text" role="alert" data-testid="namespace-search-error">
+          {error.message}
+        </small>
+      )}
+    </Form>
+  );
 }

@@ -16,7 +16,6 @@ export interface ToppedUp {
   readonly gained: Amounts;
 }
 
-/** Adds tokens to a bucket. */
 export function TopUp(props: {
   readonly row: BucketRow;
   readonly onDone: (toppedUp: ToppedUp) => Promise<void>;

@@ -1,15 +1,15 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { depthOf, type Kin } from "../domain/charge/own-usage.ts";
-import { curl } from "./api.ts";
+import { type Api, curl } from "./api.ts";
 import { NameFields, useNames } from "./name-fields.tsx";
 import { Empty, ErrorNote, Field, Form, Name, PageHead, Select } from "./parts.tsx";
 import type { PageProps } from "./route.ts";
 import { keepAddress, useChanges, useEvery, useLoaded, useSession, useSettled } from "./session.tsx";
-import type { UsageSnapshot, UsageWindow } from "./shapes.ts";
+import type { Entity, UsageSnapshot, UsageWindow } from "./shapes.ts";
 import { SERIES_MAX, UsageChart } from "./usage-chart.tsx";
-import { KeysMissing, kinOf, loadUsage, SNAPSHOTS_MAX, type UsageQuestion } from "./usage-load.tsx";
 import {
   type Counted,
+  chargedTo,
   countedUsage,
   metricsOf,
   RANGES,
@@ -24,13 +24,12 @@ import {
   wouldRefuseIn,
 } from "./usage-series.ts";
 import { UsageExport, UsageTable } from "./usage-table.tsx";
-import { plural, tokensWords, whole } from "./words.ts";
+import { plural, TOTALS, tokensWords, whole } from "./words.ts";
 
 const REREAD_MS = 15_000;
 const TYPING_MS = 300;
 const WINDOWS_MIN = 12;
 
-/** Usage as a chart and in numbers. */
 export function UsagePage({ params }: PageProps) {
   const session = useSession();
   const { api, path, namespace } = session;
@@ -228,5 +227,78 @@ function Totals(props: {
         )}
       </dl>
     </section>
+  );
+}
+
+const SNAPSHOTS_MAX = 10_000;
+const ENTITIES_MAX = 10_000;
+/** At most this many children are read, `TOGETHER` at a time. */
+const KEYS_MAX = 200;
+const TOGETHER = 8;
+
+interface UsageQuestion {
+  readonly window: UsageWindow;
+  readonly entityId: string;
+  readonly resource: string;
+  readonly fromMs: number | undefined;
+  readonly toMs: number | undefined;
+}
+
+interface UsageRead {
+  readonly items: readonly UsageSnapshot[];
+  /** What totals over all resources counted, unless one resource is asked for. */
+  readonly totals: readonly UsageSnapshot[];
+  readonly more: boolean;
+  readonly kin: Kin;
+  /** True if all usage is of one entity, so that there is one level. */
+  readonly isOfOne: boolean;
+  /** The number of children that were not read. */
+  readonly unread: number;
+}
+
+async function kinOf(api: Api, path: string): Promise<Kin> {
+  const { items } = await api.all<Entity>(`${path}/entities`, {}, ENTITIES_MAX);
+  return new Map(items.map((entity) => [entity.id, entity]));
+}
+
+async function loadUsage(
+  api: Api,
+  path: string,
+  question: UsageQuestion,
+  kin: Kin,
+  withKeys: boolean,
+): Promise<UsageRead> {
+  const { entityId } = question;
+  const read = (id: string, resource: string) =>
+    api.all<UsageSnapshot>(`${path}/usage`, { ...question, entityId: id, resource }, SNAPSHOTS_MAX);
+  const below = withKeys && entityId !== "" ? chargedTo(entityId, kin) : [];
+  const ids = [entityId, ...below.slice(0, KEYS_MAX)];
+  const on = async (resource: string) => {
+    const found: Awaited<ReturnType<typeof read>>[] = [];
+    for (let i = 0; i < ids.length; i += TOGETHER) {
+      found.push(...(await Promise.all(ids.slice(i, i + TOGETHER).map((id) => read(id, resource)))));
+    }
+    return { items: found.flatMap(({ items }) => items), more: found.some(({ more }) => more) };
+  };
+  const asked = await on(question.resource);
+  const totals = question.resource === "" ? await on(TOTALS) : { items: [], more: false };
+  return {
+    items: asked.items,
+    totals: totals.items,
+    more: asked.more || totals.more,
+    kin,
+    isOfOne: entityId !== "" && below.length === 0,
+    unread: Math.max(0, below.length - KEYS_MAX),
+  };
+}
+
+/** Says that the usage of children that were not read is shown with the parent. */
+function KeysMissing({ count }: { readonly count: number }) {
+  if (count === 0) return null;
+  return (
+    <p class="note">
+      The first {KEYS_MAX} children were read; usage of the other {plural(count, "entity", "entities")} is shown with
+      the parent.
+    </p>
   );
 }

@@ -4,13 +4,11 @@ import { TOKENS_MAX } from "../domain/limits/limit-numbers.ts";
 import { type EdgeDomain, type EdgeRule, LEASE_KEY } from "./edge-file.ts";
 import { type EntryText, entityIdFrom, resourceFrom } from "./template.ts";
 
-/** One entry of a descriptor. */
 export interface Entry {
   readonly key: EntryText;
   readonly value: EntryText;
 }
 
-/** One descriptor of a call. */
 export interface Descriptor {
   readonly entries: readonly Entry[];
   /** Its own hits. Undefined: those of the call. */

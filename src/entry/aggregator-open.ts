@@ -1,6 +1,6 @@
 import { Records } from "../adapters/dynamodb/records.ts";
 import { dynamoOver } from "../adapters/dynamodb/store.ts";
-import { connect, locate } from "../adapters/dynamodb/store-connect.ts";
+import { type Connection, connect, locate } from "../adapters/dynamodb/store-connect.ts";
 import { checkVersion, readVersion } from "../adapters/dynamodb/version.ts";
 import { clockFrom, settle, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
@@ -9,8 +9,7 @@ import { Aggregator } from "../aggregator/aggregator.ts";
 import { checkLogLevel, type LogLevel } from "../aggregator/log.ts";
 import { type ObjectStore, openS3, parseArchiveLocation } from "../aggregator/objects.ts";
 import { checkSnapshots, type SnapshotWindow } from "../aggregator/snapshots.ts";
-import { ValidationError } from "../domain/names/errors.ts";
-import { shown } from "../domain/names/names.ts";
+import { requireOption } from "../domain/names/known-names.ts";
 import type { Clock } from "../ports/system.ts";
 import type { DynamoTable } from "./dynamodb.ts";
 import { calendar } from "./limits.ts";
@@ -38,6 +37,14 @@ export interface AggregatorOptions extends DynamoTable {
   readonly clock?: { now(): number; sleep?: Clock["sleep"] };
 }
 
+/** The connection to a table, by its options. */
+export function connected({ clock, ...table }: DynamoTable & Pick<AggregatorOptions, "clock">): Promise<Connection> {
+  const { region, endpoint, credentials, client } = table;
+  const given = clock === undefined ? undefined : clockFrom(clock);
+  const profile = fromEnvironment("AWS_PROFILE");
+  return connect({ region, endpoint, credentials, client, given, profile, local: systemClock, steadyMs });
+}
+
 const TIMEOUT_MS = 10_000;
 const SWEEP_AFTER_HOURS = 2;
 
@@ -47,19 +54,14 @@ export async function openAggregator(
   { runner, write }: { readonly runner: string | undefined; readonly write: (line: string) => void },
 ): Promise<Aggregator> {
   const checked = checkedOptions(options);
-  const { region, endpoint, credentials, client: sdk, sharedTable: shared = false } = options;
-  const given = options.clock === undefined ? undefined : clockFrom(options.clock);
-  const profile = fromEnvironment("AWS_PROFILE");
-  const connection = await connect({
-    ...{ region, endpoint, credentials, client: sdk, given, profile, local: systemClock, steadyMs },
-  });
-  const { client, clock } = connection;
+  const { region, credentials, sharedTable: shared = false } = options;
+  const { client, clock, serverTime } = await connected(options);
   try {
     const base = { client, clock, random: jitter, ids: systemRandom };
     const records = new Records({ ...base, tableName: options.stack, timeoutMs: TIMEOUT_MS });
     checkVersion(await readVersion(records), { name: options.stack, shared });
     const store = dynamoOver({
-      ...{ ...base, table: options.stack, calendar, shared, serverTime: connection.serverTime },
+      ...{ ...base, table: options.stack, calendar, shared, serverTime },
       ...{ coalesce: true, exact: false, denyMemoryMs: 0, timeoutMs: TIMEOUT_MS, adminTimeoutMs: TIMEOUT_MS },
       settle,
     });
@@ -110,6 +112,7 @@ function checkedOptions(options: AggregatorOptions) {
 }
 
 function checkWhole(name: string, value: unknown, least: number): number {
-  if (typeof value === "number" && Number.isSafeInteger(value) && value >= least) return value;
-  throw new ValidationError("option_invalid", `${name} is ${shown(value)}; give a whole number, at least ${least}.`);
+  const isValid = Number.isSafeInteger(value) && (value as number) >= least;
+  requireOption(name, value, isValid, `a whole number, at least ${least}`);
+  return value as number;
 }

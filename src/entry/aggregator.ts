@@ -1,6 +1,4 @@
 import { Records } from "../adapters/dynamodb/records.ts";
-import { connect } from "../adapters/dynamodb/store-connect.ts";
-import { clockFrom, steadyMs, systemClock } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
 import { jitter, systemRandom } from "../adapters/system/random.ts";
 import type { Aggregator } from "../aggregator/aggregator.ts";
@@ -13,7 +11,14 @@ import { eventsOf, type VerifiedDay, verifyArchive as verifyDays } from "../aggr
 import type { SweepReport } from "../aggregator/sweep.ts";
 import { Receipts } from "../aggregator/write-archive.ts";
 import { ValidationError } from "../domain/names/errors.ts";
-import { type AggregatorOptions, type ArchivePlace, openAggregator, openObjects } from "./aggregator-open.ts";
+import { requireOption } from "../domain/names/known-names.ts";
+import {
+  type AggregatorOptions,
+  type ArchivePlace,
+  connected,
+  openAggregator,
+  openObjects,
+} from "./aggregator-open.ts";
 import type { DynamoTable } from "./dynamodb.ts";
 
 export type { ArchivedEvent, ArchiveLine } from "../aggregator/archive-line.ts";
@@ -107,9 +112,7 @@ export function follow(options: FollowOptions): Follower {
   if (archive === undefined && !sweeps) {
     throw new ValidationError("option_invalid", "Nothing to do: give `archive`, or leave `sweep` on.");
   }
-  if (from !== "oldest" && from !== "latest") {
-    throw new ValidationError("option_invalid", `from is ${JSON.stringify(from)}; give "oldest" or "latest".`);
-  }
+  requireOption("from", from, from === "oldest" || from === "latest", '"oldest" or "latest"');
   const write = options.write ?? toStandardError;
   const onMetrics =
     options.onMetrics ??
@@ -206,18 +209,12 @@ export interface VerifyArchiveOptions extends DynamoTable {
 
 /** Compares an archive, day by day, newest first, with the receipts in the table. It reads every object. */
 export async function* verifyArchive(options: VerifyArchiveOptions): AsyncGenerator<VerifiedDay, void, undefined> {
-  const { stack, region, endpoint, credentials, client: sdk } = options;
-  const given = options.clock === undefined ? undefined : clockFrom(options.clock);
   const objects = await openObjects(options);
   try {
-    const profile = fromEnvironment("AWS_PROFILE");
-    const connection = await connect({
-      ...{ region, endpoint, credentials, client: sdk, given, profile, local: systemClock, steadyMs },
-    });
-    const { client, clock } = connection;
+    const { client, clock } = await connected(options);
     try {
       const records = new Records({
-        ...{ client, clock, tableName: stack, random: jitter, ids: systemRandom, timeoutMs: 10_000 },
+        ...{ client, clock, tableName: options.stack, random: jitter, ids: systemRandom, timeoutMs: 10_000 },
       });
       yield* verifyDays(objects, new Receipts(records));
     } finally {

@@ -54,15 +54,8 @@ export const DYNAMO_TABLE = new KnownNames<DynamoTable>(TABLE);
 
 export const DYNAMO_STORE = new KnownNames<DynamoStoreOptions>({
   ...TABLE,
-  ...{
-    sharedTable: true,
-    exact: true,
-    coalesce: true,
-    denyMemoryMs: true,
-    timeoutMs: true,
-    adminTimeoutMs: true,
-    clock: true,
-  },
+  ...{ sharedTable: true, exact: true, coalesce: true, denyMemoryMs: true, timeoutMs: true, adminTimeoutMs: true },
+  clock: true,
 });
 
 export const CREATE_TABLE = new KnownNames<CreateTableOptions>({

@@ -7,7 +7,7 @@ import type { OutageShareOption } from "../domain/config/config.ts";
 import { DEFAULT_NAMESPACE, type Namespace } from "../domain/config/namespace.ts";
 import { MEMORY_RETENTION } from "../domain/config/retention.ts";
 import { ValidationError } from "../domain/names/errors.ts";
-import { KnownNames } from "../domain/names/known-names.ts";
+import { KnownNames, requireOption } from "../domain/names/known-names.ts";
 import { checkNamespace, shown } from "../domain/names/names.ts";
 import { pagesOf } from "../domain/names/paging.ts";
 import { namespaceMissing } from "../engine/limiter/namespaces.ts";
@@ -170,19 +170,14 @@ function checkOptions(options: OpenOptions): void {
 }
 
 function checkMs(name: string, value: unknown, least: number): number {
-  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < least) {
-    throw new ValidationError(
-      "option_invalid",
-      `${name} is ${shown(value)}; give whole milliseconds, at least ${least}.`,
-    );
-  }
-  return value;
+  const isValid = Number.isSafeInteger(value) && (value as number) >= least;
+  requireOption(name, value, isValid, `whole milliseconds, at least ${least}`);
+  return value as number;
 }
 
 function checkChoice(name: string, value: unknown, choices: readonly unknown[]): void {
-  if (value === undefined || choices.includes(value)) return;
   const known = choices.map((choice) => JSON.stringify(choice)).join(" or ");
-  throw new ValidationError("option_invalid", `${name} is ${shown(value)}; give ${known}.`);
+  requireOption(name, value, value === undefined || choices.includes(value), known);
 }
 
 const SHARE = new KnownNames<OutageShareOption>({ share: true });
@@ -197,8 +192,6 @@ function checkShare(given: OutageShareOption | null): void {
 }
 
 function checkClock<Given extends { now(): number }>(clock: Given): Given {
-  if (typeof clock?.now !== "function") {
-    throw new ValidationError("option_invalid", `clock is ${shown(clock)}; give an object with now(): milliseconds.`);
-  }
+  requireOption("clock", clock, typeof clock?.now === "function", "an object with now(): milliseconds");
   return clock;
 }

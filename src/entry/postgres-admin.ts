@@ -1,10 +1,11 @@
 import { addressOf, nameOf } from "../adapters/postgres/address.ts";
 import { Connection } from "../adapters/postgres/connection.ts";
 import { inspectSchema, type SchemaInspection, schemasOfOurs, serverNow } from "../adapters/postgres/inspect.ts";
-import { grants, quoted, schemaVersion } from "../adapters/postgres/migrations.ts";
-import type { GrantedRoles } from "../adapters/postgres/schema.ts";
+import { schemaVersion } from "../adapters/postgres/migrations.ts";
 import { openPool } from "../adapters/postgres/sessions.ts";
-import { systemClock } from "../adapters/system/clock.ts";
+import { aheadOf, isLocalHost } from "./server-store.ts";
+
+export { grants, quoted } from "../adapters/postgres/migrations.ts";
 
 /** Which server and schema, and how long a statement may take. */
 export interface AskedSchema {
@@ -40,22 +41,10 @@ export function inspectPostgres(asked: AskedSchema): Promise<PostgresInspection>
   return asking(asked, async (connection) => {
     const found = await inspectSchema(connection, OLD_TRANSACTION_MS);
     // The connection is there by now, so that this is one trip.
-    const sentMs = systemClock.now();
-    const nowMs = await serverNow(connection);
-    const aheadMs = Math.round((sentMs + systemClock.now()) / 2 - nowMs);
+    const aheadMs = await aheadOf(() => serverNow(connection));
     const { host, ssl } = addressOf(asked.url);
     return { ...found, aheadMs, isLocal: isLocalHost(host), isVerified: ssl.startsWith("verify-") };
   });
-}
-
-/** The name of a role as SQL has it. */
-export function roleName(role: string): string {
-  return quoted(role);
-}
-
-/** The statements that give roles their rights on a schema. */
-export function grantsFor(schema: string, roles: GrantedRoles): readonly string[] {
-  return grants(schema, roles);
 }
 
 async function asking<Answer>(
@@ -71,8 +60,4 @@ async function asking<Answer>(
   } finally {
     await connection.close();
   }
-}
-
-function isLocalHost(host: string): boolean {
-  return host.startsWith("/") || /^(localhost|127(\.\d+){3}|::1)$/i.test(host);
 }

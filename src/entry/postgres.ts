@@ -2,18 +2,13 @@ import { addressOf, checkSchema, nameOf, postgresUrlOf, SCHEMA_DEFAULT } from ".
 import { Connection, type PostgresClient } from "../adapters/postgres/connection.ts";
 import { ClientSession, openPool } from "../adapters/postgres/sessions.ts";
 import { openStore } from "../adapters/postgres/store.ts";
-import { after, clockFrom, steadyMs, systemClock, systemTurns } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
-import { systemDigest, systemRandom } from "../adapters/system/random.ts";
-import { FILE_RETENTION } from "../domain/config/retention.ts";
 import { ValidationError } from "../domain/names/errors.ts";
-import { KnownNames } from "../domain/names/known-names.ts";
-import { shown } from "../domain/names/names.ts";
-import { leaseForm } from "../leases/record-of.ts";
+import { KnownNames, requireOption } from "../domain/names/known-names.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
-import { calendar } from "./limits.ts";
-import { type RetentionOptions, storeRetention } from "./retention.ts";
+import type { RetentionOptions } from "./retention.ts";
+import { serverStoreParts } from "./server-store.ts";
 
 export type { PostgresClient } from "../adapters/postgres/connection.ts";
 export type { RetentionOptions } from "./retention.ts";
@@ -46,17 +41,8 @@ export interface PostgresStoreOptions extends RetentionOptions {
 }
 
 const POSTGRES_STORE = new KnownNames<PostgresStoreOptions>({
-  ...{
-    url: true,
-    client: true,
-    schema: true,
-    create: true,
-    durability: true,
-    poolMax: true,
-    poolIdleMs: true,
-    coalesce: true,
-  },
-  ...{ adminTimeoutMs: true, clock: true, usage: true, auditKeepMs: true },
+  ...{ url: true, client: true, schema: true, create: true, durability: true, poolMax: true, poolIdleMs: true },
+  ...{ coalesce: true, adminTimeoutMs: true, clock: true, usage: true, auditKeepMs: true },
 });
 
 /**
@@ -68,14 +54,11 @@ const POSTGRES_STORE = new KnownNames<PostgresStoreOptions>({
  */
 export async function openPostgres(options: PostgresStoreOptions): Promise<Store> {
   POSTGRES_STORE.check(options, "The options of openPostgres");
-  const { create = true, durability = "full", coalesce = true, adminTimeoutMs = 10_000, clock } = options;
+  const { create = true, durability = "full", coalesce = true, adminTimeoutMs = 10_000 } = options;
   const { connection, laneCount } = await connected(options, adminTimeoutMs);
   return openStore({
-    ...{ connection, laneCount, create, durability, coalesce, adminTimeoutMs, calendar, steadyMs, after },
-    ...{ turns: systemTurns, digest: systemDigest, random: systemRandom },
-    retention: storeRetention(options, FILE_RETENTION),
-    leaseForm: leaseForm(calendar),
-    clock: clock === undefined ? { kind: "kept", local: systemClock } : { kind: "given", clock: clockFrom(clock) },
+    ...{ connection, laneCount, create, durability, coalesce, adminTimeoutMs },
+    ...serverStoreParts(options),
   });
 }
 
@@ -85,12 +68,7 @@ async function connected(
 ): Promise<{ readonly connection: Connection; readonly laneCount: number }> {
   const { client, schema, poolMax, poolIdleMs = POOL_IDLE_DEFAULT_MS } = options;
   if (client !== undefined) {
-    if (typeof client?.query !== "function") {
-      throw new ValidationError(
-        "option_invalid",
-        `client is ${shown(client)}; give an object with query(text, values).`,
-      );
-    }
+    requireOption("client", client, typeof client?.query === "function", "an object with query(text, values)");
     if (options.url !== undefined) throw both("url");
     if (poolMax !== undefined) throw both("poolMax");
     if (options.poolIdleMs !== undefined) throw both("poolIdleMs");
@@ -110,15 +88,9 @@ async function connected(
     );
   }
   const connections = poolMax ?? POOL_DEFAULT;
-  if (!Number.isSafeInteger(connections) || connections < 1) {
-    throw new ValidationError("option_invalid", `poolMax is ${shown(poolMax)}; give a whole number, at least 1.`);
-  }
-  if (!Number.isSafeInteger(poolIdleMs) || poolIdleMs < 1) {
-    throw new ValidationError(
-      "option_invalid",
-      `poolIdleMs is ${shown(poolIdleMs)}; give a whole number of ms, at least 1.`,
-    );
-  }
+  const isCount = (value: number) => Number.isSafeInteger(value) && value >= 1;
+  requireOption("poolMax", poolMax, isCount(connections), "a whole number, at least 1");
+  requireOption("poolIdleMs", poolIdleMs, isCount(poolIdleMs), "a whole number of ms, at least 1");
   const pool = await openPool(address, { poolMax: connections, poolIdleMs, timeoutMs: adminTimeoutMs });
   const sides = { takes: pool.session("takes"), others: pool.session("others") };
   // A command ends before it would be worth it.

@@ -10,8 +10,8 @@ import {
   slowScripts,
   storeVersion,
 } from "../adapters/redis/server.ts";
-import { systemClock } from "../adapters/system/clock.ts";
 import { connectionTo } from "./redis-connection.ts";
+import { aheadOf, isLocalHost } from "./server-store.ts";
 
 /** Which server, and how long a command may take. */
 export interface AskedServer {
@@ -45,13 +45,17 @@ export function inspectRedis(asked: AskedServer): Promise<RedisInspection> {
     await connection.ask([["PING"]]);
     const facts = await serverFacts(connection);
     // The connection is there by now, so that this is one trip.
-    const sentMs = systemClock.now();
-    const nowMs = await serverTime(connection);
-    const aheadMs = nowMs === undefined ? undefined : Math.round((sentMs + systemClock.now()) / 2 - nowMs);
+    const aheadMs = await aheadOf(() => serverTime(connection));
     const { host, isSecure } = addressOf(asked.url);
-    const isLocal = /^(localhost|127(\.\d+){3}|::1)$/i.test(host);
     const slow = await slowScripts(connection);
-    return { facts, aheadMs, slow, refused: await refusedReads(connection), isLocal, isEncrypted: isSecure };
+    return {
+      facts,
+      aheadMs,
+      slow,
+      refused: await refusedReads(connection),
+      isLocal: isLocalHost(host),
+      isEncrypted: isSecure,
+    };
   });
 }
 

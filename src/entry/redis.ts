@@ -2,19 +2,14 @@ import { checkPrefix, PREFIX_DEFAULT, redisUrlOf } from "../adapters/redis/addre
 import { Connection, type SendCommand } from "../adapters/redis/connection.ts";
 import { openStore } from "../adapters/redis/store.ts";
 import { wireOfSend } from "../adapters/redis/wires.ts";
-import { after, clockFrom, steadyMs, systemClock, systemTurns } from "../adapters/system/clock.ts";
 import { fromEnvironment } from "../adapters/system/environment.ts";
-import { systemDigest, systemRandom } from "../adapters/system/random.ts";
-import { FILE_RETENTION } from "../domain/config/retention.ts";
 import { ValidationError } from "../domain/names/errors.ts";
-import { KnownNames } from "../domain/names/known-names.ts";
-import { shown } from "../domain/names/names.ts";
-import { leaseForm } from "../leases/record-of.ts";
+import { KnownNames, requireOption } from "../domain/names/known-names.ts";
 import type { Store } from "../ports/store.ts";
 import type { Clock } from "../ports/system.ts";
-import { calendar } from "./limits.ts";
 import { connectionTo } from "./redis-connection.ts";
-import { type RetentionOptions, storeRetention } from "./retention.ts";
+import type { RetentionOptions } from "./retention.ts";
+import { serverStoreParts } from "./server-store.ts";
 
 export type { SendCommand } from "../adapters/redis/connection.ts";
 export type { RetentionOptions } from "./retention.ts";
@@ -70,27 +65,21 @@ const REPLICAS_TIMEOUT_MS = 500;
  */
 export async function openRedis(options: RedisStoreOptions): Promise<Store> {
   REDIS_STORE.check(options, "The options of openRedis");
-  const { create = true, durability = "normal", coalesce = true, adminTimeoutMs = 10_000, clock } = options;
+  const { create = true, durability = "normal", coalesce = true, adminTimeoutMs = 10_000 } = options;
   const { trustServer = false, allowEviction = false, replicas = 0, lanes = LANES_DEFAULT } = options;
-  if (durability !== "normal" && durability !== "full") {
-    throw new ValidationError("option_invalid", `durability is ${shown(durability)}; give "normal" or "full".`);
-  }
-  checkNumber("replicas", replicas, 0);
-  checkNumber("lanes", lanes, 1);
+  requireOption("durability", durability, ["normal", "full"].includes(durability), '"normal" or "full"');
+  requireNumber("replicas", replicas, 0);
+  requireNumber("lanes", lanes, 1);
   return openStore({
     connection: await connected(options, adminTimeoutMs),
     ...{ create, durability, trustServer, allowEviction, coalesce, adminTimeoutMs, laneCount: lanes },
     replicas: { count: replicas, timeoutMs: REPLICAS_TIMEOUT_MS },
-    ...{ calendar, steadyMs, after, turns: systemTurns, digest: systemDigest, random: systemRandom },
-    retention: storeRetention(options, FILE_RETENTION),
-    leaseForm: leaseForm(calendar),
-    clock: clock === undefined ? { kind: "kept", local: systemClock } : { kind: "given", clock: clockFrom(clock) },
+    ...serverStoreParts(options),
   });
 }
 
-function checkNumber(name: string, value: number, min: number): void {
-  if (Number.isSafeInteger(value) && value >= min) return;
-  throw new ValidationError("option_invalid", `${name} is ${shown(value)}; give a whole number, at least ${min}.`);
+function requireNumber(name: string, value: number, least: number): void {
+  requireOption(name, value, Number.isSafeInteger(value) && value >= least, `a whole number, at least ${least}`);
 }
 
 async function connected(options: RedisStoreOptions, adminTimeoutMs: number): Promise<Connection> {
@@ -104,9 +93,7 @@ async function connected(options: RedisStoreOptions, adminTimeoutMs: number): Pr
     }
     return connectionTo(redisUrlOf(url, fromEnvironment("REDIS_URL")), adminTimeoutMs);
   }
-  if (typeof send !== "function") {
-    throw new ValidationError("option_invalid", `send is ${shown(send)}; give a function of the parts of a command.`);
-  }
+  requireOption("send", send, typeof send === "function", "a function of the parts of a command");
   if (url !== undefined) {
     throw new ValidationError(
       "option_invalid",

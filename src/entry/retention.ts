@@ -1,6 +1,7 @@
 import type { Retention } from "../domain/config/retention.ts";
 import { ValidationError } from "../domain/names/errors.ts";
 import { given } from "../domain/names/given.ts";
+import { requireOption } from "../domain/names/known-names.ts";
 import { shown } from "../domain/names/names.ts";
 
 /** What the memory and SQLite stores keep, and for how long. */
@@ -64,18 +65,16 @@ export function saysOnlyCallers({ usage }: RetentionOptions): boolean {
 
 function checkedUsage(usage: unknown): { readonly keepMs?: unknown; readonly callers?: boolean } {
   const known = ["keepMs", "callers"];
-  if (typeof usage !== "object" || usage === null || Object.keys(usage).some((name) => !known.includes(name))) {
-    throw new ValidationError(
-      "option_invalid",
-      `usage is ${shown(usage)}; give false or { keepMs }, with callers: false if wanted.`,
-    );
-  }
-  const { callers, ...rest } = usage as { readonly keepMs?: unknown; readonly callers?: unknown };
-  if (callers === undefined || typeof callers === "boolean") return { ...rest, ...given({ callers }) };
-  throw new ValidationError("option_invalid", `usage.callers is ${shown(callers)}; give true or false.`);
+  const isKnown =
+    typeof usage === "object" && usage !== null && Object.keys(usage).every((name) => known.includes(name));
+  requireOption("usage", usage, isKnown, "false or { keepMs }, with callers: false if wanted");
+  const { callers, ...rest } = usage as { readonly keepMs?: unknown; readonly callers?: boolean };
+  requireOption("usage.callers", callers, callers === undefined || typeof callers === "boolean", "true or false");
+  return { ...rest, ...given({ callers }) };
 }
 
 function checkKeepMs(name: string, value: unknown): number {
-  if (typeof value === "number" && Number.isSafeInteger(value) && value >= 1) return value;
-  throw new ValidationError("option_invalid", `${name} is ${shown(value)}; give whole milliseconds, at least 1.`);
+  const isValid = Number.isSafeInteger(value) && (value as number) >= 1;
+  requireOption(name, value, isValid, "whole milliseconds, at least 1");
+  return value as number;
 }

@@ -10,6 +10,7 @@ import type { UnnamedLimits } from "../domain/charge/charges.ts";
 import type { OnUnavailable, OutageShareOption, UnknownEntities } from "../domain/config/config.ts";
 import { FILE_RETENTION } from "../domain/config/retention.ts";
 import type { Calendar } from "../domain/limits/schedule.ts";
+import { given } from "../domain/names/given.ts";
 import { KnownNames } from "../domain/names/known-names.ts";
 import { shown } from "../domain/names/names.ts";
 import type { MaybePromise } from "../ports/bucket-store.ts";
@@ -133,28 +134,10 @@ export interface OpenOptions extends RetentionOptions {
 }
 
 export const OPEN_OPTIONS = new KnownNames<OpenOptions>({
-  ...{
-    store: true,
-    create: true,
-    namespace: true,
-    clock: true,
-    configTtlMs: true,
-    denyMemoryMs: true,
-    timeoutMs: true,
-  },
-  ...{
-    coalesce: true,
-    countRefusals: true,
-    refusalLog: true,
-    onUnavailable: true,
-    unknownEntities: true,
-    unnamedLimits: true,
-    strict: true,
-    durability: true,
-    adminTimeoutMs: true,
-    usage: true,
-    auditKeepMs: true,
-  },
+  ...{ store: true, create: true, namespace: true, clock: true, configTtlMs: true, denyMemoryMs: true },
+  ...{ timeoutMs: true, coalesce: true, countRefusals: true, refusalLog: true, onUnavailable: true, strict: true },
+  ...{ unknownEntities: true, unnamedLimits: true, durability: true, adminTimeoutMs: true, usage: true },
+  ...{ auditKeepMs: true },
   ...{ region: true, endpoint: true, credentials: true, client: true, sharedTable: true, exact: true },
   ...{ poolMax: true, poolIdleMs: true, schema: true },
   ...{ prefix: true, send: true, replicas: true, allowEviction: true, trustServer: true, lanes: true },
@@ -217,27 +200,8 @@ const postgres: NamedKind = {
   options: ["poolMax", "poolIdleMs", "schema", "durability", "client"],
   names: (store) => store === "postgres" || isPostgresUrl(store),
   open: async (store, options) => {
-    const { create, durability, poolMax, poolIdleMs, schema, coalesce, adminTimeoutMs, clock, usage, auditKeepMs } =
-      options;
-    const client = options.client as PostgresClient | undefined;
-    const { callers: _, ...kept } = usage || {};
-    const url = store === "postgres" ? undefined : store;
-    const given = {
-      url,
-      client,
-      create,
-      durability,
-      poolMax,
-      poolIdleMs,
-      schema,
-      coalesce,
-      adminTimeoutMs,
-      clock,
-      usage: usage && kept,
-      auditKeepMs,
-    };
     const { openPostgres } = await import("./postgres.ts");
-    return openPostgres(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)));
+    return openPostgres(serverOptions(store, "postgres", postgres, options));
   },
 };
 
@@ -248,17 +212,20 @@ const redis: NamedKind = {
   options: ["durability", "prefix", "send", "replicas", "allowEviction", "trustServer", "lanes"],
   names: (store) => store === "redis" || isRedisUrl(store),
   open: async (store, options) => {
-    const { create, durability, coalesce, adminTimeoutMs, clock, usage, auditKeepMs } = options;
-    const { prefix, send, replicas, allowEviction, trustServer, lanes } = options;
-    const { callers: _, ...kept } = usage || {};
-    const asked = {
-      ...{ url: store === "redis" ? undefined : store, send, prefix, create, durability, replicas, allowEviction },
-      ...{ trustServer, lanes, coalesce, adminTimeoutMs, clock, usage: usage && kept, auditKeepMs },
-    };
     const { openRedis } = await import("./redis.ts");
-    return openRedis(Object.fromEntries(Object.entries(asked).filter(([, value]) => value !== undefined)));
+    return openRedis(serverOptions(store, "redis", redis, options));
   },
 };
+
+/** The options of a store on a server, without those of the limiter; `inEnvironment`: the name that stands for an address there. */
+function serverOptions(store: string, inEnvironment: string, kind: StoreKind, options: OpenOptions): object {
+  const names = [...kind.options, "create", "coalesce", "adminTimeoutMs", "clock", "auditKeepMs"] as const;
+  const { callers: _, ...kept } = options.usage || {};
+  return given({
+    ...Object.fromEntries(names.map((name) => [name, options[name]])),
+    ...{ url: store === inEnvironment ? undefined : store, usage: options.usage && kept },
+  });
+}
 
 const dynamodb: NamedKind = {
   written: '"dynamodb:STACK" ("dynamodb" with ZAEL_STACK set)',

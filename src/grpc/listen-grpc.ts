@@ -12,7 +12,6 @@ import type { AddressInfo } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { GRPC_CODES, type GrpcCode, GrpcError, messageField } from "./status.ts";
 
-/** One call of a method. */
 export interface GrpcCall {
   readonly headers: IncomingHttpHeaders;
   /** The names of the client's certificate, such as `URI:spiffe://…`. Empty: it showed none. */
@@ -40,18 +39,14 @@ export type GrpcMethod =
 interface GrpcServing {
   /** The method of a path; undefined: there is none. */
   find(path: string): GrpcMethod | undefined;
-  /** The error as a status. */
   statusOf(error: unknown): GrpcError;
-  /** A call has ended. */
   ended(path: string, code: GrpcCode): void;
   readonly bodyMax: number;
   readonly streamsMax: number;
 }
 
-/** A server that listens. */
 interface GrpcListening {
   readonly port: number;
-  /** Replaces the certificate. */
   renew(tls: GrpcTls): void;
   /** Tells every client to open no more calls here; calls go on until `close`. */
   goAway(): void;
@@ -185,7 +180,7 @@ function fail(stream: ServerHttp2Stream, { code, message }: GrpcError): void {
   if (stream.destroyed || stream.closed) return;
   const status = { "grpc-status": String(GRPC_CODES[code]), "grpc-message": messageField(message) };
   stream.respond({ ...HEAD, ...status }, { endStream: true });
-  // What is still sent is not read.
+  // The rest that the client sends is not read.
   if (!stream.readableEnded) stream.close(constants.NGHTTP2_NO_ERROR);
 }
 

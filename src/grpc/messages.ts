@@ -160,14 +160,12 @@ type RateLimitCode = typeof OK | typeof OVER_LIMIT;
 /** The units of `RateLimit`, by their numbers. */
 export const UNITS = { UNKNOWN: 0, SECOND: 1, MINUTE: 2, HOUR: 3, DAY: 4, MONTH: 5, YEAR: 6 } as const;
 
-/** The limit of a status. */
 export interface CurrentLimit {
   readonly name: string;
   readonly requestsPerUnit: number;
   readonly unit: keyof typeof UNITS;
 }
 
-/** The answer for one descriptor. */
 export interface DescriptorStatus {
   readonly code: RateLimitCode;
   readonly limit: CurrentLimit | undefined;
@@ -180,7 +178,6 @@ type Fields = Readonly<Record<string, string>>;
 /** Values of a `google.protobuf.Struct`. */
 export type Metadata = Readonly<Record<string, string | number | null>>;
 
-/** The answer to `ShouldRateLimit`. */
 export interface RateLimitResponse {
   readonly overallCode: RateLimitCode;
   readonly statuses: readonly DescriptorStatus[];

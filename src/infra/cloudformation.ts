@@ -23,7 +23,6 @@ export interface StackInput {
   readonly tags: Texts;
 }
 
-/** The outcome of a change set. */
 type ChangeSetAnswer =
   | { readonly kind: "none" }
   | { readonly kind: "changes"; readonly id: string; readonly changes: readonly Change[] }

@@ -37,7 +37,6 @@ export interface DeployRequest {
 
 interface DeployDeps {
   readonly aws: AwsConfig;
-  /** The version of this package. */
   readonly version: string;
   readonly code: (name: "aggregator" | "provisioner") => Promise<LambdaZip>;
   readonly sleep: (ms: number) => Promise<void>;

@@ -3,7 +3,6 @@ import { LimiterError } from "../domain/names/errors.ts";
 import { type AwsConfig, awsFault, openLambda } from "./aws-clients.ts";
 import { TAG } from "./stack-names.ts";
 
-/** A function as it is deployed. */
 interface FunctionState {
   readonly arn: string;
   /** The hash of its code, in base64. */
@@ -14,7 +13,6 @@ interface FunctionState {
 
 type Opened = Awaited<ReturnType<typeof openLambda>>;
 
-/** The code of a stack's functions. */
 export class Functions {
   readonly #lambda: Opened;
   readonly #sleep: (ms: number) => Promise<void>;

@@ -29,35 +29,22 @@ export function alarmResources(context: TemplateContext): Resources {
   if (!options.alarms) return {};
   const table = [dimension("TableName", context.table.name)];
   const index = (name: string) => [...table, dimension("GlobalSecondaryIndexName", name)];
+  const throttled = (ending: string, description: string, events: readonly string[], of: typeof table) =>
+    alarm(context, TEN_MINUTES, { ending, description, over: 1, measured: throttles(events, of) });
+  const hotBucket = "Writes to the table are throttled: a bucket is hotter than its shards";
+  const heldUp = (name: string) => `The ${name} index is throttled, and holds up writes to the table`;
   return {
     ...(hasAggregator(options) ? aggregatorAlarms(context) : {}),
-    DynamoDBReadThrottleAlarm: alarm(context, TEN_MINUTES, {
-      ending: "-read-throttle",
-      description: "Reads of the table are throttled",
-      over: 1,
-      measured: throttles(["ReadThrottleEvents"], table),
-    }),
-    DynamoDBWriteThrottleAlarm: alarm(context, TEN_MINUTES, {
-      ending: "-write-throttle",
-      description: "Writes to the table are throttled: a bucket is hotter than its shards",
-      over: 1,
-      measured: throttles(["WriteThrottleEvents"], table),
-    }),
+    DynamoDBReadThrottleAlarm: throttled("-read-throttle", "Reads of the table are throttled", [READ], table),
+    DynamoDBWriteThrottleAlarm: throttled("-write-throttle", hotBucket, [WRITE], table),
     // The table's own metrics do not include its indexes.
-    GSI2ThrottleAlarm: alarm(context, TEN_MINUTES, {
-      ending: "-gsi2-throttle",
-      description: "The resource index is throttled, and holds up writes to the table",
-      over: 1,
-      measured: throttles(["ReadThrottleEvents", "WriteThrottleEvents"], index("GSI2")),
-    }),
-    GSI4ThrottleAlarm: alarm(context, TEN_MINUTES, {
-      ending: "-gsi4-throttle",
-      description: "The namespace index is throttled, and holds up writes to the table",
-      over: 1,
-      measured: throttles(["ReadThrottleEvents", "WriteThrottleEvents"], index("GSI4")),
-    }),
+    GSI2ThrottleAlarm: throttled("-gsi2-throttle", heldUp("resource"), [READ, WRITE], index("GSI2")),
+    GSI4ThrottleAlarm: throttled("-gsi4-throttle", heldUp("namespace"), [READ, WRITE], index("GSI4")),
   };
 }
+
+const READ = "ReadThrottleEvents";
+const WRITE = "WriteThrottleEvents";
 
 const HOUR_MS = 3_600_000;
 

@@ -72,7 +72,6 @@ export interface LimitModelOptions {
   readonly shadow?: boolean | ((call: ModelCallInfo) => boolean | Promise<boolean>);
 }
 
-/** The options, checked, with their defaults. */
 export interface CheckedOptions extends LimitModelOptions {
   /** True: the caller gave the weights; false: they are the default. */
   readonly hasWeights: boolean;

@@ -40,7 +40,6 @@ export function limitAnthropic<Client extends object>(client: Client, options: L
   return withOptions.call(client, { middleware: [...middleware, limited] }) as Client;
 }
 
-/** Anthropic's messages. */
 export const ANTHROPIC_WIRE: Wire = {
   callOf: (pathname, params) => (pathname.endsWith("/messages") ? messagesCall(params) : undefined),
   errorBody: ({ status, code, detail }) => ({

@@ -103,7 +103,6 @@ export class LimitedCall implements TrackableLease {
     return lease.settle(among(measures), { also: [{ entityId, resource, consume: among(provider.measures) }] });
   }
 
-  /** Gives everything back. */
   async rollback(): Promise<void> {
     await this.#of.taken?.lease.rollback();
   }

@@ -22,7 +22,6 @@ export interface WireCall extends AnswerReader, Pick<ModelCall, "model" | "param
   readonly body: string | undefined;
 }
 
-/** The wire format of a provider. */
 export interface Wire {
   /** Undefined: such calls are not metered. `isFixed`: the body is signed, and must be sent as it is. */
   callOf(pathname: string, params: Readonly<Record<string, unknown>>, isFixed: boolean): WireCall | undefined;

@@ -26,7 +26,6 @@ const BOTTOM = 30;
 const PLOT_WIDTH = WIDTH - LEFT - RIGHT;
 const PLOT_HEIGHT = HEIGHT - TOP - BOTTOM;
 
-/** Bars that stand on one another. */
 function barChart({ series, labels, unit }: Chart): string {
   const totals = labels.map((_, i) => series.reduce((total, { values }) => total + (values[i] ?? 0), 0));
   const top = niceTop(Math.max(0, ...totals));

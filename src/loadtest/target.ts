@@ -66,7 +66,8 @@ export type LoadTarget =
   | { readonly kind: "named"; readonly store: string }
   | { readonly kind: "dynamodb"; readonly table: TargetTable };
 
-interface TargetTable {
+/** The way to a DynamoDB table, as the options and the environment say it. */
+export interface TargetTable {
   readonly stack: string;
   readonly region?: string;
   readonly endpoint?: string;

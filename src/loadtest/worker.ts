@@ -8,7 +8,6 @@ import type { OpenTarget } from "./target.ts";
 /** A refused caller asks again after what it was told, but no later than this: refusals are part of the load. */
 const REFUSED_PAUSE_MAX_MS = 50;
 
-/** The callers of one process. */
 export class Worker {
   readonly #target: OpenTarget;
   readonly #task: WorkerTask;

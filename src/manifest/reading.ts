@@ -23,12 +23,10 @@ export interface DocumentEntry {
   readonly path: string;
 }
 
-/** A member of a map. */
 export interface Member extends DocumentEntry {
   readonly key: string;
 }
 
-/** The members of a map, by key. */
 export type Members = ReadonlyMap<string, Member>;
 
 /**

@@ -45,7 +45,6 @@ export type Decision =
 
 /** Facts about a request that a framework is asked for only if they are needed. */
 export interface Arrival {
-  /** The client's address. */
   address(): string | null | undefined;
   /** The header field `x-request-id`: the name of the request in events and in the refusal log. */
   requestId?(): string | readonly string[] | null | undefined;

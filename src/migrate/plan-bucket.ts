@@ -1,4 +1,4 @@
-import { type Attributes, decodeItem, encodeMembers } from "../adapters/dynamodb/codec.ts";
+import { type Attributes, attributesOf, decodeItem, newBucket } from "../adapters/dynamodb/codec.ts";
 import { all, type Condition, isStill, keyIn, texts } from "../adapters/dynamodb/records-write.ts";
 import {
   itemPlace,
@@ -8,12 +8,10 @@ import {
   SHARD_COUNT,
   type TableKey,
   TTL,
-  UH,
   WCU,
 } from "../adapters/dynamodb/schema.ts";
 import type { Terms } from "../bucket/balance.ts";
 import { rebase } from "../bucket/level.ts";
-import { TRUSTED_CLOCK } from "../clock/clock-bounds.ts";
 import { type BucketKey, bucketKey } from "../domain/bucket/bucket-key.ts";
 import { assembled, type LimitState, wholeOf } from "../domain/bucket/bucket-state.ts";
 import { NO_SLICES } from "../domain/bucket/holds.ts";
@@ -22,11 +20,8 @@ import type { Calendar } from "../domain/limits/schedule.ts";
 import type { Item, ItemValue } from "../ports/item-store.ts";
 import { limitNamesIn } from "../protocol/item/attributes.ts";
 import { readableImage } from "../protocol/item/codec.ts";
-import { OWN, SOFT_FOREVER_MS } from "../protocol/item/dialect.ts";
-import { newItem } from "../protocol/item/encode-item.ts";
 import { SHARED } from "../protocol/shared/dialect.ts";
 import { keptUntilFromS } from "../protocol/take/expiry.ts";
-import type { Env } from "../protocol/take/intent.ts";
 import { unreadable, wholeIn } from "./old-items.ts";
 import { type ItemChange, type NewItem, newItemOf } from "./planned.ts";
 
@@ -39,7 +34,6 @@ export interface OldLimit {
   readonly terms: Terms;
 }
 
-/** A bucket of an old layout. */
 export interface OldBucket {
   readonly entityId: string;
   readonly resource: string;
@@ -100,9 +94,7 @@ export function planBucket(bucket: OldBucket, { namespaceId, calendar, keptUntil
   const { signature } = limitSet(limits.map(({ limit }) => limit));
   const origin = { asOfMs: 0, generation: null };
   const state = assembled({ epochMs, limits, signature, origin }, calendar);
-  const item: Record<string, ItemValue> = newItem(state, undefined, envWith(calendar));
-  // The item has counted nothing yet: its first hour begins with the first take.
-  delete item[UH];
+  const item = newBucket(state, calendar);
   for (const { name, terms } of limits) {
     const { cp, ra, rp } = namesOf(name);
     Object.assign(item, { [cp]: terms.capacityMilli, [ra]: terms.refillAmountMilli, [rp]: terms.refillPeriodMs });
@@ -111,17 +103,8 @@ export function planBucket(bucket: OldBucket, { namespaceId, calendar, keptUntil
   const fullS = keptUntilFromS(owed, epochMs, calendar);
   if (fullS !== undefined) item[TTL] = Math.max(fullS, bucket.ttlS ?? 0, keptUntilS);
   const key = { bucket: bucketKey(bucket.entityId, bucket.resource), shard: 0 };
-  const attributes = { ...bucket.owner, ...encoded(item), ...texts(itemPlace(namespaceId, key)) };
+  const attributes = { ...bucket.owner, ...attributesOf(item), ...texts(itemPlace(namespaceId, key)) };
   return newItemOf(itemTableKey(namespaceId, key), attributes);
-}
-
-function envWith(calendar: Calendar): Env {
-  const softUntilMs = () => SOFT_FOREVER_MS;
-  return { calendar, dialect: OWN, serverTime: TRUSTED_CLOCK, softUntilMs, usageKeptS: () => 0 };
-}
-
-function encoded(item: Item): Attributes {
-  return JSON.parse(`{${encodeMembers(item)}}`) as Attributes;
 }
 
 function stateAt({ name, tokensMilli, refilledAtMs, terms }: OldLimit, epochMs: number): LimitState {
@@ -198,11 +181,10 @@ export function planShards(
       ? { kind: "stays" }
       : { kind: "changes", change: { key: keyIn(first.item), set, remove: [] } };
   }
-  const item: Record<string, ItemValue> = newItem(whole, undefined, envWith(calendar));
-  delete item[UH];
+  const item = newBucket(whole, calendar);
   if (fullS !== undefined) item[TTL] = Math.max(fullS, Number.isFinite(ttlS) ? ttlS : 0);
   const kept = Object.fromEntries(Object.entries(first.item).filter(([name]) => OWNERS.has(name)));
-  const made = newItemOf(itemTableKey(namespaceId, key), { ...kept, ...encoded(item), ...place });
+  const made = newItemOf(itemTableKey(namespaceId, key), { ...kept, ...attributesOf(item), ...place });
   const asRead = new Map(shards.map(({ item: read }) => [keyIn(read).pk, stillAs(read)]));
   const gone = shards.filter(({ shard }) => shard !== 0).map(({ item: read }) => keyIn(read));
   return { kind: "joins", made, gone, asRead };

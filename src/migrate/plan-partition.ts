@@ -38,7 +38,6 @@ interface PlanContext {
   /** The id of the namespace for what has none. */
   readonly defaultNamespaceId: string;
   readonly calendar: Calendar;
-  /** When the migration began. */
   readonly startedMs: number;
 }
 
@@ -48,7 +47,6 @@ interface Seen {
   readonly is: OldItem;
 }
 
-/** Plans all items of one partition. */
 export function planPartition(partition: Partition, items: readonly Attributes[], context: PlanContext): PartitionPlan {
   const seen = items.map((raw): Seen => {
     const item = flattened(raw);

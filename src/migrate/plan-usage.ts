@@ -9,7 +9,6 @@ import { hourNumber } from "../protocol/usage/hours.ts";
 import { dayOf, sheetText } from "../protocol/usage/sheets.ts";
 import { type NewItem, newItemOf } from "./planned.ts";
 
-/** One usage item of an old layout. */
 export interface OldUsage {
   readonly resource: string;
   /** The start of the window, as in the key. */
@@ -19,7 +18,6 @@ export interface OldUsage {
 
 interface UsageContext {
   readonly namespaceId: string;
-  /** When the migration began. */
   readonly startedMs: number;
   /** The time that usage is kept after its day, in seconds. */
   readonly keptS: number;

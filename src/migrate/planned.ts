@@ -2,7 +2,6 @@ import type { Attributes } from "../adapters/dynamodb/codec.ts";
 import { keyOf } from "../adapters/dynamodb/records-write.ts";
 import type { TableKey } from "../adapters/dynamodb/schema.ts";
 
-/** An item that the migration makes. */
 export interface NewItem {
   readonly key: TableKey;
   /** The attributes, including the key. */
@@ -46,7 +45,6 @@ export interface ConfigOf {
   readonly of: "entity" | "resource";
 }
 
-/** The plan for one partition. */
 export interface PartitionPlan {
   readonly makes: readonly NewItem[];
   /** Items that are deleted after everything was copied. */

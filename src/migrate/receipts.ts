@@ -42,7 +42,6 @@ export async function writeReceipt(table: MigratedTable, { pk, found, removes, s
 
 interface ReceiptOf {
   readonly pk: string;
-  /** All items of the partition. */
   readonly found: readonly Attributes[];
   /** The keys of the old ones. */
   readonly removes: readonly TableKey[];

@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Wire } from "../llm/limited-http.ts";
 
-/** A provider behind the proxy. */
 export interface Provider {
   /** The first part of the path. */
   readonly name: string;

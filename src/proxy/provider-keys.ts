@@ -1,5 +1,5 @@
-import { readFileSync, statSync } from "node:fs";
 import { ValidationError } from "../domain/names/errors.ts";
+import { readText, rereadOnChange } from "../server/read-files.ts";
 
 /** Where the key of a provider is. */
 export type KeyPlace = { readonly env: string } | { readonly file: string };
@@ -9,11 +9,10 @@ const LOOK_MS = 500;
 
 /** The key of a provider. A file is read again when it changes; one that cannot be read keeps the key. */
 export class ProviderKey {
-  readonly #place: KeyPlace;
-  readonly #log: (line: string) => void;
   readonly #now: () => number;
+  /** Undefined: the key is from the environment. */
+  readonly #rereadOnChange: (() => boolean) | undefined;
   #key: string;
-  #seen = "";
   #lookedAtMs: number;
 
   /** Throws if there is no key. */
@@ -21,34 +20,33 @@ export class ProviderKey {
     place: KeyPlace,
     { env, log, now }: { readonly env: Environment; readonly log: (line: string) => void; readonly now: () => number },
   ) {
-    this.#place = place;
-    this.#log = log;
     this.#now = now;
     this.#lookedAtMs = now();
-    if ("file" in place) this.#seen = stateOf(place.file);
-    this.#key = "env" in place ? keyOfEnvironment(place.env, env) : keyOfFile(place.file);
+    if ("env" in place) {
+      this.#key = keyOfEnvironment(place.env, env);
+      return;
+    }
+    const { file } = place;
+    this.#rereadOnChange = rereadOnChange({
+      files: [file],
+      read: () => {
+        this.#key = keyOfFile(file);
+      },
+      done: `The key of ${file} was reloaded.`,
+      kept: " The previous key stays in use.",
+      log,
+    });
+    this.#key = keyOfFile(file);
   }
 
   now(): string {
     const nowMs = this.#now();
     // A clock that is set back must not keep an old key for long.
-    if ("file" in this.#place && Math.abs(nowMs - this.#lookedAtMs) >= LOOK_MS) {
+    if (Math.abs(nowMs - this.#lookedAtMs) >= LOOK_MS) {
       this.#lookedAtMs = nowMs;
-      this.#readAgain(this.#place.file);
+      this.#rereadOnChange?.();
     }
     return this.#key;
-  }
-
-  #readAgain(file: string): void {
-    const state = stateOf(file);
-    if (state === this.#seen) return;
-    this.#seen = state;
-    try {
-      this.#key = keyOfFile(file);
-      this.#log(`The key of ${file} was reloaded.`);
-    } catch (error) {
-      this.#log(`${(error as Error).message} The previous key stays in use.`);
-    }
   }
 }
 
@@ -59,13 +57,7 @@ function keyOfEnvironment(name: string, env: Environment): string {
 }
 
 function keyOfFile(file: string): string {
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8");
-  } catch (error) {
-    throw invalid(`The key file ${file} cannot be read: ${(error as Error).message}.`);
-  }
-  return checkKey(text, `The key file ${file}`);
+  return checkKey(readText(file, "provider_key_invalid", "The key file", ""), `The key file ${file}`);
 }
 
 /** The key itself is in no message. */
@@ -77,9 +69,4 @@ function checkKey(text: string, what: string): string {
 
 function invalid(message: string): ValidationError {
   return new ValidationError("provider_key_invalid", message);
-}
-
-function stateOf(file: string): string {
-  const stats = statSync(file, { throwIfNoEntry: false });
-  return stats === undefined ? "missing" : `${stats.mtimeMs} ${stats.ctimeMs} ${stats.size} ${stats.ino}`;
 }

@@ -7,7 +7,6 @@ import { type FileProblem, type ProblemCode, problemLines } from "../manifest/ma
 import { type DocumentEntry, type Member, openReading, Reading } from "../manifest/reading.ts";
 import type { KeyPlace } from "./provider-keys.ts";
 
-/** The configuration of a proxy. */
 export interface ProxyConfig {
   readonly providers: readonly ProviderConfig[];
   readonly prices: PricesFile | undefined;

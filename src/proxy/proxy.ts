@@ -24,7 +24,6 @@ export interface ProxyTokens {
 interface ProxyParts {
   readonly providers: ReadonlyMap<string, Provider>;
   readonly tokens: ProxyTokens;
-  /** The calls of one caller. */
   readonly callsOf: (caller: TokenEntry) => LimitedCalls;
   /** The metrics of some namespaces; undefined: a service has them. */
   readonly metrics: ((namespaces: TokenEntry["namespaces"]) => string) | undefined;
@@ -35,7 +34,6 @@ interface ProxyParts {
   readonly log: (line: string) => void;
 }
 
-/** A proxy that listens. */
 export interface ListeningProxy {
   readonly url: string;
   readonly host: string;

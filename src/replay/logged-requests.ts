@@ -3,7 +3,6 @@ import { given } from "../domain/names/given.ts";
 import type { AcquireRequest } from "../engine/acquire/request.ts";
 import type { LineRequest } from "./request-line.ts";
 
-/** A request of a log. */
 export interface LoggedRequest {
   readonly atMs: number;
   /** Measures that nothing counts are left out: the logs of today may name some that the limits of tomorrow do not count. */

@@ -1,5 +1,5 @@
-import type { FieldMap } from "./field-map.ts";
 import { LoggedRequests } from "./logged-requests.ts";
+import type { FieldMap } from "./request-line.ts";
 import { readLine, SharedNames } from "./request-line.ts";
 
 /** The text of a file in pieces. */

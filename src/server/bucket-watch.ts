@@ -37,7 +37,6 @@ export class BucketWatch {
     this.#options = options;
   }
 
-  /** Buckets that are remembered. */
   get remembered(): number {
     return this.#last.size;
   }

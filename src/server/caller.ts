@@ -4,7 +4,6 @@ import { given } from "../domain/names/given.ts";
 import { Problem } from "./problem.ts";
 import { LOCAL_ID, SCOPES, type Scope, type TokenEntry } from "./tokens.ts";
 
-/** The caller of a request. */
 export interface Caller {
   /** The token's id, for the audit trail. */
   readonly id: string;

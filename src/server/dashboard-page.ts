@@ -18,7 +18,6 @@ interface PageFile {
   readonly etag: string;
 }
 
-/** The dashboard as it is served. */
 interface PageFiles {
   /** For `/`. */
   readonly index: PageFile;

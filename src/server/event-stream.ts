@@ -8,7 +8,6 @@ export interface ServiceEvent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** The events that a stream gets. */
 export interface EventFilter {
   /** Undefined: all. */
   readonly types: ReadonlySet<string> | undefined;

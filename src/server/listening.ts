@@ -4,7 +4,6 @@ import { LimiterError, ValidationError } from "../domain/names/errors.ts";
 import { isLoopback } from "./origin-guard.ts";
 import { readTls, type TlsFiles, watchTls } from "./tls-files.ts";
 
-/** A service that listens. */
 export interface Listening {
   readonly url: string;
   readonly host: string;

@@ -77,6 +77,9 @@ class Numbers extends Family<number> {
   }
 }
 
+const counter = (name: string, help: string) => new Numbers("counter", name, help);
+const gauge = (name: string, help: string) => new Numbers("gauge", name, help);
+
 interface Distribution {
   /** The number of values in each bound and above the one before. */
   readonly counts: number[];
@@ -138,45 +141,32 @@ export const METRIC_CHANNELS: readonly Published[0][] = [
 export class Metrics {
   readonly #info: { readonly version: string; readonly store: string };
   readonly #names = new MetricNames();
-  readonly #requests = new Numbers("counter", "zae_limiter_requests_total", "Requests for tokens, by result.");
-  readonly #tokens = new Numbers("counter", "zae_limiter_tokens_total", "Tokens taken and given back, at every level.");
-  readonly #wouldRefuse = new Numbers(
-    "counter",
+  readonly #requests = counter("zae_limiter_requests_total", "Requests for tokens, by result.");
+  readonly #tokens = counter("zae_limiter_tokens_total", "Tokens taken and given back, at every level.");
+  readonly #wouldRefuse = counter(
     "zael_would_refuse_total",
     "Requests that a shadow limit would have refused, at every level.",
   );
-  readonly #degraded = new Numbers(
-    "counter",
-    "zae_limiter_degraded_total",
-    "Faults of the store that the limiter worked around.",
-  );
-  readonly #thresholds = new Numbers(
-    "counter",
-    "zael_thresholds_total",
-    "Percentages of limits that were reached and told.",
-  );
-  readonly #webhook = new Numbers(
-    "counter",
+  readonly #degraded = counter("zae_limiter_degraded_total", "Faults of the store that the limiter worked around.");
+  readonly #thresholds = counter("zael_thresholds_total", "Percentages of limits that were reached and told.");
+  readonly #webhook = counter(
     "zael_webhook_total",
     "Thresholds at the receiver of the webhook: delivered, dropped; attempts that failed.",
   );
-  readonly #holdsLost = new Numbers(
-    "counter",
+  readonly #holdsLost = counter(
     "zael_holds_lost_total",
     "Leases whose slots were lost while they were open: not renewed in time, or reset.",
   );
-  readonly #grpc = new Numbers("counter", "zae_limiter_grpc_requests_total", "Calls over gRPC, by method and code.");
-  readonly #edgeIgnored = new Numbers(
-    "counter",
+  readonly #grpc = counter("zae_limiter_grpc_requests_total", "Calls over gRPC, by method and code.");
+  readonly #edgeIgnored = counter(
     "zae_limiter_edge_ignored_total",
     "Fields of calls of the edge that are left out, such as limits in descriptors.",
   );
-  readonly #active = new Numbers(
-    "gauge",
+  readonly #active = gauge(
     "zae_limiter_active_leases",
     "Open leases of this instance; a lease ended by another instance counts until its hold expires.",
   );
-  readonly #queued = new Numbers("gauge", "zae_limiter_queued_requests", "Requests waiting for tokens.");
+  readonly #queued = gauge("zae_limiter_queued_requests", "Requests waiting for tokens.");
   readonly #held = new Histogram("zae_limiter_lease_duration_seconds", "How long leases were open.", LEASE_SECONDS);
   readonly #waited = new Histogram(
     "zae_limiter_request_time_in_queue_seconds",
@@ -189,7 +179,6 @@ export class Metrics {
     this.#info = info;
   }
 
-  /** Counts an event of the library. */
   heard([channel, event]: Published): void {
     const at = this.#names.at(event.resource ?? "", event.namespace);
     switch (channel) {
@@ -260,9 +249,9 @@ export class Metrics {
   text(namespaces: readonly string[] | "*", states: Readonly<Record<string, number>>): string {
     const isShown: IsShown = (labels) =>
       namespaces === "*" || labels.namespace === undefined || namespaces.includes(labels.namespace);
-    const info = new Numbers("gauge", "zae_limiter_info", "The version and the store.");
+    const info = gauge("zae_limiter_info", "The version and the store.");
     info.add({ version: this.#info.version, store: this.#info.store }, 1);
-    const tenants = new Numbers("gauge", "zae_limiter_namespaces", "Namespaces in memory, by state.");
+    const tenants = gauge("zae_limiter_namespaces", "Namespaces in memory, by state.");
     if (namespaces === "*") for (const state in states) tenants.add({ state }, states[state] ?? 0);
     const families = [
       ...[info, tenants, this.#requests, this.#tokens, this.#active, this.#held],

@@ -92,7 +92,6 @@ export interface GrpcSettings {
   readonly clientCa: string | undefined;
 }
 
-/** The options with their defaults. */
 export interface ServiceSettings extends Defaulted {
   readonly tokenFile: string | undefined;
   readonly tokens: readonly TokenEntry[] | undefined;

@@ -85,7 +85,6 @@ export const PHRASES: Readonly<Record<number, string>> = {
 
 interface ProblemExtras {
   readonly headers?: Readonly<Record<string, string>>;
-  /** Further members of the body. */
   readonly members?: Readonly<Record<string, unknown>>;
 }
 

@@ -10,7 +10,7 @@ const APART_MS = 60_000;
 const FAULTS_MAX = 240;
 const NAMESPACES_MAX = 256;
 
-/** What did not work in the last hour, by namespace, as this service saw it. */
+/** Remembers the faults of the last hour, by namespace, as this service saw them. */
 export class RecentFaults {
   readonly #clock: Clock;
   /** Oldest first. */

@@ -78,7 +78,6 @@ export interface Route {
   readonly method: Method;
   /** As OpenAPI writes it: `/v1/namespaces/{namespace}/acquire`. */
   readonly path: string;
-  /** The purpose, in a few words. */
   readonly summary: string;
   /** Details that the summary leaves open. */
   readonly note?: string;

@@ -62,7 +62,6 @@ function isAsked(state: TenantState, nowMs: number): boolean {
   return state.kind === "unknown" || (state.kind === "failed" && nowMs >= state.retryAtMs);
 }
 
-/** A tenant's limiter and stored leases. */
 export interface TenantTools {
   readonly limiter: Limiter;
   readonly storedLeases: StoredLeases;

@@ -51,7 +51,6 @@ export function removeToken(file: string, id: string): void {
   );
 }
 
-/** The entry of that id, among all. */
 export function findEntry(
   file: string,
   id: string,

@@ -1,9 +1,9 @@
 import { createHash, timingSafeEqual } from "node:crypto";
-import { readFileSync, statSync } from "node:fs";
 import { checkLeave } from "../domain/limits/limit-numbers.ts";
 import { ValidationError } from "../domain/names/errors.ts";
 import { checkEntityId, checkNamespace, checkPrincipal, shown } from "../domain/names/names.ts";
 import type { Clock } from "../ports/system.ts";
+import { readText, rereadOnChange } from "./read-files.ts";
 
 /** What a token may do. No scope includes another. */
 export type Scope = "acquire" | "read" | "admin" | "refund" | "proxy";
@@ -173,18 +173,27 @@ export class TokenSource {
   readonly #options: SourceOptions;
   /** Undefined: there are no tokens, and the service is open. */
   #known: readonly KnownToken[] | undefined;
-  /** The state of the file at the last read, also a failed one. */
-  #seen = "";
+  #rereadOnChange: (() => boolean) | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   /** Throws a `ValidationError` for a file that cannot be read or has something wrong in it. */
   constructor(options: SourceOptions) {
     this.#options = options;
-    const { file, tokens } = options;
+    const { file, tokens, log } = options;
     if (tokens !== undefined) this.#known = knownTokens(checkTokens(tokens, "the tokens given"));
     if (file === undefined) return;
-    this.#seen = stateOf(file);
-    this.#known = knownTokens(readTokens(file));
+    const read = () => {
+      this.#known = knownTokens(readTokens(file));
+    };
+    const done = `The tokens of ${file} were reloaded.`;
+    this.#rereadOnChange = rereadOnChange({
+      files: [file],
+      read,
+      done,
+      kept: " The previous tokens stay in use.",
+      log,
+    });
+    read();
   }
 
   get isOpen(): boolean {
@@ -231,7 +240,7 @@ export class TokenSource {
   watch(onLook: () => void): void {
     if (this.isOpen) return;
     this.#timer = setInterval(() => {
-      this.#readAgain();
+      this.#rereadOnChange?.();
       onLook();
     }, LOOK_MS).unref();
   }
@@ -242,19 +251,6 @@ export class TokenSource {
 
   #isExpired({ expiresAtMs }: TokenEntry): boolean {
     return expiresAtMs !== undefined && this.#options.clock.now() >= expiresAtMs;
-  }
-
-  #readAgain(): void {
-    const { file, log } = this.#options;
-    const state = file === undefined ? "" : stateOf(file);
-    if (file === undefined || state === this.#seen) return;
-    try {
-      this.#known = knownTokens(readTokens(file));
-      log(`The tokens of ${file} were reloaded.`);
-    } catch (error) {
-      log(`${(error as Error).message} The previous tokens stay in use.`);
-    }
-    this.#seen = state;
   }
 }
 
@@ -267,25 +263,6 @@ function knownTokens(entries: readonly TokenEntry[]): readonly KnownToken[] {
 
 /** The entries of a token file. */
 export function readTokens(file: string): TokenEntry[] {
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8");
-  } catch (error) {
-    throw new ValidationError(
-      "tokens_invalid",
-      `The token file ${file} cannot be read: ${(error as Error).message}. Create it with \`zae-limiter token add ${file}\`.`,
-      { cause: error },
-    );
-  }
-  return parseTokens(text, file);
-}
-
-/** Something that differs when the file has changed. */
-function stateOf(file: string): string {
-  try {
-    const { mtimeMs, ctimeMs, size, ino } = statSync(file);
-    return `${mtimeMs} ${ctimeMs} ${size} ${ino}`;
-  } catch {
-    return "missing";
-  }
+  const remedy = ` Create it with \`zae-limiter token add ${file}\`.`;
+  return parseTokens(readText(file, "tokens_invalid", "The token file", remedy), file);
 }

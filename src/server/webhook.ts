@@ -4,7 +4,7 @@ import { ValidationError } from "../domain/names/errors.ts";
 import type { ThresholdEvent } from "../ports/events.ts";
 import type { Clock } from "../ports/system.ts";
 
-/** A queue for each tenant, of which the next is taken in turn: one tenant that has much does not delay the others. */
+/** A queue for each tenant. They take turns, so that a tenant with many events does not delay the others. */
 class TenantQueues<Item extends { readonly namespace: string }> {
   readonly #queues = new Map<string, Item[]>();
 
@@ -25,7 +25,6 @@ class TenantQueues<Item extends { readonly namespace: string }> {
     return item;
   }
 
-  /** Takes all of them out. */
   clear(): readonly Item[] {
     const all = [...this.#queues.values()].flat();
     this.#queues.clear();

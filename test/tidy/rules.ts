@@ -69,7 +69,9 @@ const ROWS: Readonly<Record<string, Row>> = {
   proxy: {
     folders: [
       ...["domain", "ports", "engine", "llm", "manifest"],
-      ...["inflight", "listening", "origin-guard", "tls-files", "tokens"].map((name) => `server/${name}.ts`),
+      ...["inflight", "listening", "origin-guard", "read-files", "tls-files", "tokens"].map(
+        (name) => `server/${name}.ts`,
+      ),
     ],
     packages: ["node:*"],
   },

@@ -1,4 +1,6 @@
 import { HOUR_MS, type Windows, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
+import { VersionError } from "../../domain/names/errors.ts";
+import { shown } from "../../domain/names/names.ts";
 import type { RowReply } from "../../ports/usage-store.ts";
 import type { Attributes } from "./codec.ts";
 import type { NamespaceParts } from "./namespace-parts.ts";
@@ -24,11 +26,15 @@ interface Row extends BookRowName {
   readonly mustExist: boolean;
 }
 
-/** A book: how what a row counts stands in its item. `countsIn` throws where it cannot be read. */
+/** A book: how what a row counts stands in its item, as JSON. */
 interface BookForm<Counts> {
   readonly name: BookName;
-  readonly attributesOf: (counts: Counts) => Attributes;
-  readonly countsIn: (item: Attributes, sk: string) => Counts;
+  readonly attribute: string;
+  readonly encode: (counts: Counts) => unknown;
+  /** Undefined: the JSON says something else. */
+  readonly decode: (json: unknown) => Counts | undefined;
+  /** Words for the error about an item that cannot be read. */
+  readonly words: { readonly counts: string; readonly form: string; readonly only: string };
 }
 
 /** The rows that are asked for. */
@@ -46,7 +52,6 @@ interface RowPlace {
   readonly resource: string;
 }
 
-/** The number of rows written in parallel. */
 const WRITES_AT_ONCE = 10;
 /** The size of the first read of each partition; it doubles with every page. */
 const READ_AT_FIRST = 100;
@@ -104,7 +109,7 @@ export class BookRows<Counts> {
       const { sk } = keyIn(item);
       const name = parseBookSk(sk);
       if (name === undefined || (entityId !== undefined && name.entityId !== entityId)) continue;
-      yield { ...name, counts: this.#form.countsIn(item, sk) };
+      yield { ...name, counts: countsIn(this.#form, item, sk) };
     }
   }
 }
@@ -161,17 +166,36 @@ export async function* summed<Row extends BookRowName, Sum>(
 
 /** A row as an item, without its key. */
 export function bookItem<Counts>(
-  { name, attributesOf }: BookForm<Counts>,
+  { name, attribute, encode }: BookForm<Counts>,
   namespaceId: string,
   row: Row & { readonly counts: Counts },
   keptS: number,
 ): Attributes {
   return {
     ...texts(bookIndexKeys(name, namespaceId, row)),
-    ...attributesOf(row.counts),
+    [attribute]: { S: JSON.stringify(encode(row.counts)) },
     [ROW_VERSION]: { N: String(row.version) },
     [TTL]: { N: String(Math.ceil((row.hourMs + HOUR_MS) / 1000) + keptS) },
   };
+}
+
+function countsIn<Counts>({ attribute, decode, words }: BookForm<Counts>, item: Attributes, sk: string): Counts {
+  const text = item[attribute]?.S;
+  const counts = decode(jsonIn(text ?? ""));
+  if (counts !== undefined) return counts;
+  throw new VersionError(
+    "item_unreadable",
+    `The ${words.counts} under ${shown(sk)} cannot be read: the attribute "${attribute}" is ${shown(text)}, ` +
+      `not ${words.form}. Delete the item; it only counts ${words.only}.`,
+  );
+}
+
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** The last year that keys have room for. */

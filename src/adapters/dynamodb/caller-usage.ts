@@ -6,8 +6,6 @@ import {
   usagePositionOf,
 } from "../../domain/charge/caller-usage.ts";
 import { BILLED_WRITE_EVERY_MS } from "../../domain/charge/refusal-count.ts";
-import { VersionError } from "../../domain/names/errors.ts";
-import { shown } from "../../domain/names/names.ts";
 import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { CallerRow, CallerStore, CallerSum, RowReply, UsageQuery } from "../../ports/usage-store.ts";
 import { BookRows, bookItem, summed } from "./book-rows.ts";
@@ -18,16 +16,10 @@ import { CALLER_COUNTS } from "./schema.ts";
 
 const FORM = {
   name: "CALLED",
-  attributesOf: (counts: CallerCounts): Attributes => ({ [CALLER_COUNTS]: { S: JSON.stringify(counts) } }),
-  countsIn: (item: Attributes, sk: string): CallerCounts => {
-    const counts = countsOf(item[CALLER_COUNTS]?.S);
-    if (counts !== undefined) return counts;
-    throw new VersionError(
-      "item_unreadable",
-      `The usage under ${shown(sk)} cannot be read: the attribute "${CALLER_COUNTS}" is ` +
-        `${shown(item[CALLER_COUNTS]?.S)}, not an object of counts. Delete the item; it only counts usage of a caller.`,
-    );
-  },
+  attribute: CALLER_COUNTS,
+  encode: (counts: CallerCounts) => counts,
+  decode: countsOf,
+  words: { counts: "usage", form: "an object of counts", only: "usage of a caller" },
 } as const;
 
 /** Usage of callers of one namespace that no bucket counts. */
@@ -68,13 +60,7 @@ export function callerItem(namespaceId: string, row: CallerRow, keptS: number): 
   return bookItem(FORM, namespaceId, row, keptS);
 }
 
-function countsOf(text: string | undefined): CallerCounts | undefined {
-  let counts: unknown;
-  try {
-    counts = JSON.parse(text ?? "");
-  } catch {
-    return undefined;
-  }
+function countsOf(counts: unknown): CallerCounts | undefined {
   if (typeof counts !== "object" || counts === null || Array.isArray(counts)) return undefined;
   return Object.values(counts).every(Number.isSafeInteger) ? (counts as CallerCounts) : undefined;
 }

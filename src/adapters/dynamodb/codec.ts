@@ -1,11 +1,16 @@
 import { countOfText } from "../../bucket/integers.ts";
+import { TRUSTED_CLOCK } from "../../clock/clock-bounds.ts";
+import type { BucketState } from "../../domain/bucket/bucket-state.ts";
 import type { Amount } from "../../domain/charge/amounts.ts";
 import { operatedOfText } from "../../domain/lease/idempotency.ts";
+import type { Calendar } from "../../domain/limits/schedule.ts";
 import { VersionError } from "../../domain/names/errors.ts";
 import { shown } from "../../domain/names/names.ts";
 import type { Item, ItemValue } from "../../ports/item-store.ts";
 import { isReadAttribute } from "../../protocol/item/damage.ts";
-import { AMOUNTS, AMOUNTS_MILLI, PLACE_ATTRIBUTES } from "./schema.ts";
+import { OWN, SOFT_FOREVER_MS } from "../../protocol/item/dialect.ts";
+import { newItem } from "../../protocol/item/encode-item.ts";
+import { AMOUNTS, AMOUNTS_MILLI, PLACE_ATTRIBUTES, UH } from "./schema.ts";
 
 /** A value as DynamoDB writes it: one member that names the type. Numbers are decimal strings. */
 export interface AttributeValue {
@@ -39,6 +44,20 @@ export function encodeMembers(item: Item): string {
     text += `${JSON.stringify(name)}:${encodeValue(item[name] as ItemValue, name)}`;
   }
   return text;
+}
+
+/** An item as the body of a write that is not prepared has it. */
+export function attributesOf(item: Item): Attributes {
+  return JSON.parse(`{${encodeMembers(item)}}`) as Attributes;
+}
+
+/** A whole bucket that no take has made, as one item. It has counted nothing yet: its first hour begins with the first take. */
+export function newBucket(state: BucketState, calendar: Calendar): Record<string, ItemValue> {
+  const softUntilMs = () => SOFT_FOREVER_MS;
+  const env = { calendar, dialect: OWN, serverTime: TRUSTED_CLOCK, softUntilMs, usageKeptS: () => 0 };
+  const item: Record<string, ItemValue> = newItem(state, undefined, env);
+  delete item[UH];
+  return item;
 }
 
 /** The members of an operation's record, whose amounts are a map of whole tokens. */

@@ -135,7 +135,6 @@ export class RecentChange {
     this.#clock = clock;
   }
 
-  /** Records a change. */
   note(): void {
     this.#changedAtMs = this.#clock.now();
   }

@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import { TRUSTED_CLOCK } from "../../clock/clock-bounds.ts";
 import { bucketKey } from "../../domain/bucket/bucket-key.ts";
 import { markText, periodOf } from "../../domain/bucket/mark-keeper.ts";
 import { namedCounts } from "../../domain/charge/usage.ts";
@@ -19,18 +18,14 @@ import type {
   ListedRows,
   RemovedKind,
 } from "../../ports/copy-store.ts";
-import type { Item, ItemValue } from "../../ports/item-store.ts";
 import { SHARDS_MAX } from "../../protocol/item/damage.ts";
-import { OWN, SOFT_FOREVER_MS } from "../../protocol/item/dialect.ts";
-import { newItem } from "../../protocol/item/encode-item.ts";
 import { fullAfter } from "../../protocol/take/expiry.ts";
-import type { Env } from "../../protocol/take/intent.ts";
 import { hourNumber } from "../../protocol/usage/hours.ts";
 import { sheetWrite } from "../../protocol/usage/sheets.ts";
 import { historyKey, scopeOfPlanRow, scopeOfRow } from "../../stored/config-keys.ts";
 import { auditIdAt, eventItem } from "./audit.ts";
 import { callerItem } from "./caller-usage.ts";
-import { type Attributes, encodeMembers } from "./codec.ts";
+import { type Attributes, attributesOf, newBucket } from "./codec.ts";
 import { encodeConfig, hasLimits, historyIn, historyPlace, isHistoryOnly, LIMIT_HISTORY } from "./config-codec.ts";
 import { childLinkItem, childLinkKey, entityItem, entityOf, PLAN_HISTORY, planItem } from "./entities-record.ts";
 import { ownedItem, ownerItem, ownerOf, wholePartitions } from "./manifests.ts";
@@ -65,13 +60,11 @@ import {
   systemIndexKeys,
   type TableKey,
   TTL,
-  UH,
 } from "./schema.ts";
 import { bookKey, refusalLogKey } from "./schema-leases.ts";
 
 type Put = readonly [key: TableKey, attributes: Attributes];
 
-/** Single writes in parallel. */
 const WRITES_AT_ONCE = 10;
 
 /** A namespace of a table of our own as it is copied from or to. What is written is not announced: nobody has asked for it yet. */
@@ -194,10 +187,8 @@ function historyWrite(namespaceId: string, { key, versions }: CopiedHistory): Re
   return updateRecord(configKey(namespaceId, scope), { set }, undefined);
 }
 
-/** One shard. It has counted nothing yet: its first hour begins with the first take. */
 function bucketPut(namespaceId: string, { key: bucket, state }: CopiedBucket, nowMs: number, calendar: Calendar): Put {
-  const item: Record<string, ItemValue> = newItem(state, undefined, envWith(calendar));
-  delete item[UH];
+  const item = newBucket(state, calendar);
   for (const held of state.limits) {
     if (held.told === undefined) continue;
     item[namesOf(held.name).th] = markText({ percent: held.told, period: periodOf(held, state.epochMs, calendar) });
@@ -205,16 +196,7 @@ function bucketPut(namespaceId: string, { key: bucket, state }: CopiedBucket, no
   const untilS = fullAfter(state, nowMs, calendar);
   if (untilS !== undefined) item[TTL] = untilS;
   const key = { bucket, shard: 0 };
-  return [itemTableKey(namespaceId, key), { ...encoded(item), ...texts(itemPlace(namespaceId, key)) }];
-}
-
-function envWith(calendar: Calendar): Env {
-  const softUntilMs = () => SOFT_FOREVER_MS;
-  return { calendar, dialect: OWN, serverTime: TRUSTED_CLOCK, softUntilMs, usageKeptS: () => 0 };
-}
-
-function encoded(item: Item): Attributes {
-  return JSON.parse(`{${encodeMembers(item)}}`) as Attributes;
+  return [itemTableKey(namespaceId, key), { ...attributesOf(item), ...texts(itemPlace(namespaceId, key)) }];
 }
 
 /**
@@ -228,7 +210,7 @@ function hourWrite(namespaceId: string, row: CopiedRows["usage"], keptS: number)
   const { key: sheet, set } = sheetWrite(key, hour, { usageKeptS: () => keptS });
   return updateRecord(
     itemTableKey(namespaceId, sheet),
-    { set: { ...encoded(set), ...texts(itemPlace(namespaceId, sheet)) } },
+    { set: { ...attributesOf(set), ...texts(itemPlace(namespaceId, sheet)) } },
     undefined,
   );
 }
@@ -248,7 +230,7 @@ async function* owners(
   for await (const item of records.query(tablePartition(pk, range))) yield ownerOf(item, item[OWNER]?.S ?? "");
 }
 
-/** Of scopes and of the plans of entities, partition by partition: a page ends between two of them. */
+/** Lists former settings of scopes and of the plans of entities, partition by partition: a page ends between two partitions. */
 async function listHistories(
   parts: NamespaceParts,
   { limit, cursor }: PageRequest,

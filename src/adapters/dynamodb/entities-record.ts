@@ -46,18 +46,8 @@ export const VERSION = "version";
 /** Ours: the record was deleted, and its items are being removed. Callers no longer see it. */
 export const DELETING = "deleting";
 
-/** The fields that entities and plans have in common. */
-export interface Named {
-  readonly id: string;
-  readonly name: string;
-  readonly metadata: Readonly<Record<string, string>>;
-  readonly version: number;
-  readonly createdAtMs: number;
-  readonly updatedAtMs: number;
-}
-
-/** The attributes that an update replaces. */
-export function namedAttributes({ name, metadata, version, updatedAtMs }: Named): Attributes {
+/** The attributes of a plan that an update replaces, which an entity has, too. */
+export function namedAttributes({ name, metadata, version, updatedAtMs }: Plan | Entity): Attributes {
   const entries = Object.entries(metadata).map(([key, S]) => [key, { S }] as const);
   return {
     [NAME]: { S: name },
@@ -67,7 +57,7 @@ export function namedAttributes({ name, metadata, version, updatedAtMs }: Named)
   };
 }
 
-function namedIn(item: Attributes, id: string): Named {
+function namedIn(item: Attributes, id: string): Plan {
   const createdAtMs = instantOf(item[CREATED_AT]?.S);
   const updatedAt = item[UPDATED_AT]?.S;
   const metadata = Object.entries(item[METADATA]?.M ?? {}).map(

@@ -85,7 +85,6 @@ async function removeIndexed(removal: Removal): Promise<boolean> {
   return true;
 }
 
-/** Removes the rest of the entity's partition. */
 async function removePartition(removal: Removal): Promise<boolean> {
   const partition = tablePartition(entityPk(removal.namespaceId, removal.entityId));
   const found = await collected(removal.records.query({ ...partition, keysOnly: true }));

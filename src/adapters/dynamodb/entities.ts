@@ -43,7 +43,6 @@ interface EntityParts extends NamespaceParts {
   readonly propagation: ConfigPropagation;
 }
 
-/** Entities of one namespace. */
 export class DynamoEntities implements EntityStore {
   readonly #namespaceId: string;
   readonly #parts: EntityParts;

@@ -32,7 +32,6 @@ interface DynamoItemsOptions extends TableAccess {
   readonly listTimeoutMs: number;
   /** The id of an event in the table. It sorts by time, and the same event always gets the same id. */
   readonly auditIdOf: (event: AuditEvent) => string;
-  /** The retention of events, in seconds. */
   readonly auditKeptS: number;
   /** Set for a shared table, where new items name their owner. */
   readonly owners?: OwnerStamps;

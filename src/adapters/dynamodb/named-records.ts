@@ -1,8 +1,10 @@
 import type { AuditEvent } from "../../domain/config/audit.ts";
+import type { Entity } from "../../domain/config/entity.ts";
+import type { Plan } from "../../domain/config/plan.ts";
 import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import { type Decision, failAfterMaxConflicts } from "./changes.ts";
 import type { Attributes, AttributeValue } from "./codec.ts";
-import { DELETING, type Named } from "./entities-record.ts";
+import { DELETING } from "./entities-record.ts";
 import { changeIn, type NamespaceParts, readActive } from "./namespace-parts.ts";
 import { idOf, pageAfter, where } from "./paging.ts";
 import { namespaceIndex } from "./records.ts";
@@ -19,7 +21,7 @@ interface NamedKind<Value> {
 }
 
 /** Entities or plans of one namespace: an item each, which is marked before it is deleted together with what belongs to it. */
-export class NamedRecords<Value extends Named> {
+export class NamedRecords<Value extends Plan | Entity> {
   readonly #parts: NamespaceParts;
   readonly #kind: NamedKind<Value>;
 

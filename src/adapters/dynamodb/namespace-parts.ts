@@ -28,7 +28,6 @@ export interface NamespaceParts {
   readonly watch: NamespaceWatch;
   readonly gate: VersionGate;
   readonly audit: DynamoAudit;
-  /** The retention of usage. */
   readonly kept: Retention;
   readonly recent: RecentChange;
   readonly reader: ConfigReader;

@@ -34,7 +34,6 @@ export interface RecordQuery {
   readonly partition: string;
   /** Absent: the whole partition. */
   readonly range?: KeyRange | undefined;
-  /** Only the keys are wanted. */
   readonly keysOnly?: true;
   /** Last first. */
   readonly backwards?: true;
@@ -98,7 +97,7 @@ export class Records {
     return this.#calls.getAll(keys, { consistent, timeoutMs: this.#options.timeoutMs });
   }
 
-  /** What was found elsewhere, such as in an index, each with the item that it leads to; so many are read in one call. */
+  /** Pairs each thing that was found elsewhere, such as in an index, with the item that it leads to. One call reads `atOnce` of them. */
   async *lookUp<Found>(
     found: AsyncIterable<Found> | Iterable<Found>,
     atOnce: number,
@@ -217,7 +216,6 @@ export function entityIndex(partition: string, range?: KeyRange): RecordQuery {
   return { index: ENTITY_INDEX, partition, range };
 }
 
-/** The keys of items of a namespace. */
 export function namespaceIndex(namespaceId: string, range?: KeyRange): RecordQuery {
   return { index: NAMESPACE_INDEX, partition: namespaceId, range, keysOnly: true };
 }

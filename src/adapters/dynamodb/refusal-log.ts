@@ -37,7 +37,7 @@ export class DynamoRefusalLog implements RefusalLogStore {
     return writeRows(this.#parts, rows, (row) => [refusalLogKey(namespaceId, row), refusalLogItem(namespaceId, row)]);
   }
 
-  /** Of one entity by the index of the namespace, which lags a moment; what it finds is read as it is. */
+  /** The rows of one entity come from the index of the namespace, which lags a moment; the items that it finds are read as they are now. */
   list(query: LogRowQuery, page: PageRequest): Promise<Page<RefusalLogRow>> {
     const { namespaceId } = this.#parts;
     const placeOf = (row: RefusalLogRow) => refusalLogKey(namespaceId, row).sk;

@@ -7,8 +7,6 @@ import {
   refusalCursor,
   refusalKeyText,
 } from "../../domain/charge/refusal-count.ts";
-import { VersionError } from "../../domain/names/errors.ts";
-import { shown } from "../../domain/names/names.ts";
 import type { Page, PageRequest } from "../../domain/names/paging.ts";
 import type { RefusalQuery, RefusalRow, RefusalStore, RowReply } from "../../ports/usage-store.ts";
 import { BookRows, bookItem, summed } from "./book-rows.ts";
@@ -22,21 +20,12 @@ type Counts = RefusalRow["counts"];
 
 const FORM = {
   name: "REFUSED",
-  attributesOf: (counts: Counts): Attributes => ({
-    [REFUSALS]: { S: JSON.stringify(counts.map(({ limit, level, total, count }) => [limit, level, total, count])) },
-  }),
-  countsIn: (item: Attributes, sk: string): Counts => {
-    const counts = countsOf(item[REFUSALS]?.S);
-    if (counts !== undefined) return counts;
-    throw new VersionError(
-      "item_unreadable",
-      `The refusals under ${shown(sk)} cannot be read: the attribute "${REFUSALS}" is ${shown(item[REFUSALS]?.S)}, ` +
-        "not a list of limits and counts. Delete the item; it only counts refusals.",
-    );
-  },
+  attribute: REFUSALS,
+  encode: (counts: Counts) => counts.map(({ limit, level, total, count }) => [limit, level, total, count]),
+  decode: countsOf,
+  words: { counts: "refusals", form: "a list of limits and counts", only: "refusals" },
 } as const;
 
-/** Refusal counts of one namespace. */
 export class DynamoRefusals implements RefusalStore {
   readonly isKept = true;
   readonly writeEveryMs = BILLED_WRITE_EVERY_MS;
@@ -83,13 +72,7 @@ function sumsOf(
   return [...sums.values()];
 }
 
-function countsOf(text: string | undefined): Counts | undefined {
-  let list: unknown;
-  try {
-    list = JSON.parse(text ?? "");
-  } catch {
-    return undefined;
-  }
+function countsOf(list: unknown): Counts | undefined {
   if (!Array.isArray(list) || !list.every(isCount)) return undefined;
   return list.map(([limit, level, total, count]) => ({ limit, level, total, count }));
 }

@@ -113,7 +113,7 @@ function slotOf(leaseId: string): number {
   return sum % LEASE_SLOTS.length;
 }
 
-/** What processes count in rows of their own, by hour: refused requests, and usage of callers that no bucket counts. */
+/** Each process counts in rows of its own, by hour: refused requests, and usage of callers that no bucket counts. */
 export type BookName = "REFUSED" | "CALLED";
 
 /** The rows of a book of a namespace are spread over this many partitions, so that none takes all writes. */

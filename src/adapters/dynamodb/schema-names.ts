@@ -39,7 +39,7 @@ export const NAMESPACE_INDEX: TableIndex = { name: "GSI4", pk: GSI4PK, sk: GSI4S
 
 export const ENTITY_ID = "entity_id";
 export const RESOURCE = "resource";
-/** Of an entity: whether its parent is charged too. Buckets have a copy, beside the other three. */
+/** An entity says by it whether its parent is charged too. Buckets have a copy, beside the other three. */
 export const CASCADE = "cascade";
 export const PARENT_ID = "parent_id";
 /** Grows by 1 with every change of parent. */
@@ -50,14 +50,13 @@ export const NAME = "name";
 export const METADATA = "metadata";
 export const CREATED_AT = "created_at";
 
-/** The plan of an entity. */
 export const PLAN_ID = "plan_id";
-/** Of a plan: counts the entities that ever joined it. A deletion is conditional on it, so that it never misses a new one. */
+/** A plan counts the entities that ever joined it. A deletion is conditional on it, so that it never misses a new one. */
 export const PLAN_SEQ = "kin";
 
-/** Of configuration: the level adds its limits to those of lower priority. */
+/** A level that has it adds its limits to those of lower priority. */
 export const INHERIT = "inherit";
-/** Of configuration: `callers` if it applies only to the requesting entity. */
+/** `callers` if the level applies only to the requesting entity. */
 export const APPLIES_TO = "applies_to";
 export const CONFIG_VERSION = "config_version";
 export const ON_UNAVAILABLE = "on_unavailable";

@@ -19,7 +19,6 @@ import {
 // Keys, attribute names and units of the table shared with the original are defined only here.
 export * from "./schema-names.ts";
 
-/** The primary key of an item. */
 export interface TableKey {
   readonly pk: string;
   readonly sk: string;
@@ -338,7 +337,6 @@ export function parseItemKey({
   return { namespaceId, key: { ...key, operation: sk.slice(OPERATION_SK.length) } };
 }
 
-/** Parses the sort key of `resourceBucketSk`. */
 export function parseResourceBucketSk(sk: string): { readonly entityId: string; readonly shard: number } | undefined {
   const match = /^BUCKET#([^#]+)#(\d+)$/.exec(sk);
   return match === null ? undefined : { entityId: match[1] as string, shard: Number(match[2]) };

@@ -4,7 +4,6 @@ import type { DynamoAnswer, DynamoCall, DynamoOperation } from "./client.ts";
 import type { Credentials } from "./credentials.ts";
 import { noneInTime, Unreachable } from "./retry-policy.ts";
 
-/** A complete HTTP answer. */
 interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;

@@ -24,7 +24,6 @@ interface GroupSpan {
   readonly to: string | undefined;
 }
 
-/** The sheets to find. */
 interface SheetsWanted {
   readonly span: GroupSpan;
   /** The resources of all sheets, except those of the groups in `live`; undefined if they are not known. */

@@ -239,7 +239,6 @@ function resourcesFor({ resources }: Closed, { days, isClosed }: Pick<BucketSpan
 /** A day of a zone lies in two days (UTC). */
 const DAYS_FEW = 2;
 
-/** The buckets to read, and the days. */
 interface BucketSpan {
   readonly days: readonly string[];
   readonly start: string | undefined;

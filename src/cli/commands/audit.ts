@@ -55,7 +55,6 @@ async function namespaceIdFor(context: CommandContext): Promise<string | undefin
   }
 }
 
-/** The options that select events. */
 const AUDIT_OPTIONS = [
   ["-e, --entity <id>", "only this entity"],
   ENTITY_ID,
@@ -177,7 +176,6 @@ function positionOfCursor(cursor: string | undefined): EventPosition | undefined
   throw new UsageError(`--cursor is "${cursor}"; give the cursor that the previous list ended with.`);
 }
 
-/** How often the store is asked. */
 const LOOK_EVERY_MS = 1_000;
 /** Events of one moment may become visible one after the other, on a table a little late. */
 const OVERLAP_MS = 10_000;

@@ -2,6 +2,7 @@ import type { GrantedRoles } from "../../adapters/postgres/schema.ts";
 import { NotFoundError } from "../../domain/names/errors.ts";
 import { given } from "../../domain/names/given.ts";
 import { packageVersion } from "../../entry/package-version.ts";
+import type { TargetTable } from "../../loadtest/target.ts";
 import type { Check } from "../check.ts";
 import { checksOf } from "../checks.ts";
 import { type CommandContext, command } from "../command.ts";
@@ -9,7 +10,7 @@ import { EXIT, UsageError } from "../exit-code.ts";
 import { awsConfigOf, clientOf, onStore, openLimiter, timeoutOf } from "../on-store.ts";
 import { confirmed, fieldsText, printChange, printValue } from "../print.ts";
 import { chosenStore, serviceUrl } from "../store-option.ts";
-import type { StoreTarget, TableTarget } from "../stores.ts";
+import type { StoreTarget } from "../stores.ts";
 import { paintOf } from "../table.ts";
 
 export const init = command({
@@ -78,13 +79,13 @@ async function printGrants(context: CommandContext, target: StoreTarget, roles: 
   if (target.schemaName === undefined) {
     throw new UsageError(`--grants is for PostgreSQL, and the store is ${target.name}; give --store postgres://….`);
   }
-  const { grantsFor, roleName } = await import("../../entry/postgres-admin.ts");
-  const statements = grantsFor(target.schemaName, roles);
+  const { grants, quoted } = await import("../../entry/postgres-admin.ts");
+  const statements = grants(target.schemaName, roles);
   return printValue(context, { store: target.name, roles, statements }, () =>
     [
       `-- Rights on the schema ${target.schemaName}, for its owner to grant. After an upgrade of the schema, grant them again.`,
       "-- The roles must exist. Whoever may create roles can do so:",
-      ...(Object.values(roles) as string[]).map((role) => `--   CREATE ROLE ${roleName(role)} LOGIN;`),
+      ...(Object.values(roles) as string[]).map((role) => `--   CREATE ROLE ${quoted(role)} LOGIN;`),
       ...statements,
       "",
     ].join("\n"),
@@ -97,7 +98,7 @@ const ROLES_DEFAULT: GrantedRoles = {
   read: "zae_limiter_read",
 };
 
-async function makeTable(context: CommandContext, target: TableTarget): Promise<Done> {
+async function makeTable(context: CommandContext, target: TargetTable): Promise<Done> {
   const missing = await missingStep(context);
   if (missing === "nothing") return "present";
   const { sharedTable, ...table } = target;

@@ -104,7 +104,6 @@ function printDrift(context: CommandContext, whose: Pick<Manifest, "namespace" |
   });
 }
 
-/** Shows a namespace as a manifest. */
 const limitsExport = command({
   options: [
     ["-o, --output <file>", "write it to this file"],
@@ -127,7 +126,6 @@ const limitsExport = command({
     }),
 });
 
-/** Shows the JSON Schema of manifests. */
 const limitsSchema = command({
   examples: ["limits schema > manifest.schema.json"],
   run: async ({ output }) => {
@@ -177,7 +175,6 @@ function sizeWarning(bytes: number): string | undefined {
   return `${size}, and ${most}: it would fail. Split it into several manifests, or apply it with \`zae-limiter limits apply\`.`;
 }
 
-/** Makes a namespace what a manifest says. */
 const limitsApply = command({
   arguments: [["[plan]", "a plan saved by `limits plan -o FILE`: applied as shown, without a confirmation"]],
   options: [

@@ -13,7 +13,6 @@ import { choiceOf, countOf, durationMs } from "../values.ts";
 
 const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
-/** A load test's report for people. */
 function loadtestText(report: LoadtestReport): string {
   const { scenario, store, seed, processes, concurrency, durationMs, latencyMs, admission, units } = report;
   const rows: readonly (readonly [string, string])[] = [

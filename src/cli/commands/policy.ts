@@ -38,14 +38,13 @@ interface PolicyMember<Value> {
   set(limiter: CommandLimiter, where: PolicyPlace, value: Value, options: PolicyOptions): Promise<unknown>;
 }
 
-/** Who sets it, and when it ends. */
 interface PolicyOptions {
   readonly principal?: string;
   readonly untilMs?: number;
 }
 
 const SET_OPTIONS = [...POLICY_OPTIONS, ALLOW_UNKNOWN, ...END_OPTIONS] as const;
-/** As those of a member with an end: nothing is named by the options that it lacks. */
+/** The options of a policy without an end, typed as those of one that has it: the options that it lacks name nothing. */
 const SET_WITHOUT_END = [...POLICY_OPTIONS, ALLOW_UNKNOWN] as readonly OptionRow[] as typeof SET_OPTIONS;
 
 /** `access set`, `cascade set`. */

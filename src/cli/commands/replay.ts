@@ -39,7 +39,7 @@ export const replay = command({
     const top = countOf(options.top, "--top");
     const failAbove = options.failAbove === undefined ? undefined : percentOf(options.failAbove);
     refuseSharedInput([...files, options.file, options.old]);
-    const { fieldMapOf } = await import("../../replay/field-map.ts");
+    const { fieldMapOf } = await import("../../replay/request-line.ts");
     const fields = fieldMapOf(options.field ?? []);
     return withManifest(context, given({ file: options.file }), (made) =>
       withOld(context, options.old, async (old) => {

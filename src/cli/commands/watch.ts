@@ -150,7 +150,7 @@ interface Shown {
   readonly consume: Readonly<Record<string, number>>;
   readonly now: BucketReading;
   readonly before: BucketReading | undefined;
-  /** Of the screen that is drawn again and again; undefined where everything is printed. */
+  /** The blocks of the screen that is drawn again and again; undefined where everything is printed. */
   readonly log: BlockLog | undefined;
 }
 

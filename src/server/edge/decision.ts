@@ -4,7 +4,6 @@ import type { CallPart } from "../../edge/plan-call.ts";
 import type { Refusal } from "../../engine/refusal/refusal.ts";
 import type { Problem } from "../problem.ts";
 
-/** Why a call was refused. */
 export interface CallRefusal {
   /** A `code` of the library or of the service. */
   readonly code: string;
@@ -16,7 +15,6 @@ export interface CallRefusal {
   readonly error: LimiterError | Problem;
 }
 
-/** What was decided about a call. */
 export interface Decision {
   /** Undefined: it is granted. */
   readonly refusal: CallRefusal | undefined;

@@ -1,10 +1,20 @@
+import { createHash } from "node:crypto";
 import { LeaseClosed, LimiterError, NotFoundError, ValidationError } from "../../domain/names/errors.ts";
 import type { EdgeDomain } from "../../edge/edge-file.ts";
 import { DESCRIPTORS_MAX } from "../../edge/parse.ts";
-import { type Descriptor, planCall } from "../../edge/plan-call.ts";
+import { type Descriptor, planAll, planCall } from "../../edge/plan-call.ts";
 import type { EntryText } from "../../edge/template.ts";
 import { FRAME_BYTES, type GrpcCall, type GrpcMethod } from "../../grpc/listen-grpc.ts";
-import { readRateLimitRequest, writeRateLimitResponse } from "../../grpc/messages.ts";
+import {
+  OK,
+  OVER_LIMIT,
+  readCommitRequest,
+  readRateLimitRequest,
+  readReserveRequest,
+  writeCommitResponse,
+  writeRateLimitResponse,
+  writeReserveResponse,
+} from "../../grpc/messages.ts";
 import { type GrpcCode, GrpcError, timeoutMs } from "../../grpc/status.ts";
 import { MessageInvalid } from "../../grpc/wire.ts";
 import { type Caller, callerOf, requireNamespace, requireScope } from "../caller.ts";
@@ -13,9 +23,18 @@ import { Problem } from "../problem.ts";
 import type { ServiceParts } from "../route.ts";
 import { isNamespaceMissing, type TenantTools } from "../tenants.ts";
 import type { TokenEntry } from "../tokens.ts";
-import { type AskedOfDomain, decide, type TakingCall, type TakingMethod } from "./decide.ts";
+import {
+  type AskedOfDomain,
+  charge,
+  type DecidingFor,
+  decide,
+  settleReservation,
+  type TakingCall,
+  type TakingMethod,
+  wouldFit,
+} from "./decide.ts";
+import { GRANTED } from "./decision.ts";
 import type { EdgeSource } from "./edge-source.ts";
-import { kuadrantMethods } from "./kuadrant.ts";
 import { rateLimitResponse } from "./rate-limit-answer.ts";
 
 /** The ways in which callers of a listener are known. */
@@ -27,7 +46,6 @@ export interface CallerSource {
   findName(names: readonly string[]): TokenEntry | undefined;
 }
 
-/** What the methods have of the service. */
 export interface EdgeParts {
   readonly service: ServiceParts;
   readonly inflight: Inflight;
@@ -181,4 +199,80 @@ function callerOfCall(call: GrpcCall, { openTo, findToken, findName }: CallerSou
   const entry = token === undefined ? undefined : findToken(token);
   if (entry !== undefined) return callerOf(entry);
   throw new GrpcError("UNAUTHENTICATED", "The token is unknown or has expired.");
+}
+
+/** Looks whether the hits would fit; takes nothing. */
+const checkRateLimit: TakingMethod = (call) => {
+  const asked = readRateLimitRequest(call.message);
+  return call.on(asked, async (on) => {
+    const decision = await wouldFit(planCall(on.domain, asked.descriptors, asked.hits || 1), on);
+    return writeRateLimitResponse(rateLimitResponse(decision, asked.descriptors.length, termsOf(on)), FRAME_BYTES);
+  });
+};
+
+/** Charges the hits, whatever the rules say. */
+const report: TakingMethod = (call) => {
+  const asked = readRateLimitRequest(call.message);
+  return call.on(asked, async (on) => {
+    await charge(planAll("charge", on.domain, asked.descriptors, asked.hits || 1).charges, on);
+    return writeRateLimitResponse(rateLimitResponse(GRANTED, asked.descriptors.length, termsOf(on)), FRAME_BYTES);
+  });
+};
+
+/** Takes an amount, and holds it until it is committed or its time is over; then it is given back. */
+const reserve: TakingMethod = (call) => {
+  const asked = readReserveRequest(call.message);
+  return call.on(asked, async (on) => {
+    const { holdMs, holdMaxMs } = on.service.settings;
+    const heldMs = Math.min(holdMaxMs, Math.max(1_000, Math.ceil(asked.ttlMs ?? holdMs)));
+    const plan = planAll("take", on.domain, asked.descriptors, asked.amount);
+    const held = { holdMs: heldMs, onExpiry: "refund" } as const;
+    const takes = [...plan.takes, ...plan.peeks].map((part) => ({ ...part, ...held }));
+    const decision = await decide({ ...plan, peeks: [], takes }, on);
+    const code = decision.refusal === undefined ? OK : OVER_LIMIT;
+    return writeReserveResponse(code, decision.leaseId ?? "", FRAME_BYTES);
+  });
+};
+
+/** Settles a reservation to what it came to; what has no open reservation is charged. */
+const commit: TakingMethod = (call) => {
+  const asked = readCommitRequest(call.message);
+  return call.on(asked, async (on) => {
+    const { charges } = planAll("charge", on.domain, asked.descriptors, asked.actualAmount);
+    const leaseId = typeof asked.reservationId === "string" ? asked.reservationId : "";
+    try {
+      if (/^[\w-]{1,128}$/.test(leaseId)) {
+        await settleReservation(leaseId, charges, on);
+        return writeCommitResponse(true, FRAME_BYTES);
+      }
+    } catch (error) {
+      if (!isGone(error)) throw error;
+    }
+    await charge(charges, on, asked.reservationId.length === 0 ? undefined : keyOf(asked.reservationId));
+    return writeCommitResponse(false, FRAME_BYTES);
+  });
+};
+
+/** The methods of Kuadrant, by their names. */
+const kuadrantMethods: readonly (readonly [name: string, method: TakingMethod])[] = [
+  ["CheckRateLimit", checkRateLimit],
+  ["Report", report],
+  ["Reserve", reserve],
+  ["Commit", commit],
+];
+
+function termsOf({ domain, tools, service }: DecidingFor) {
+  return { domain, limiter: tools.limiter, units: service.settings.units };
+}
+
+/** Whether a reservation holds nothing any more: it has expired, or is not known. */
+function isGone(error: unknown): boolean {
+  if (!(error instanceof LimiterError)) return false;
+  if (error.code === "lease_closed") return (error as { readonly leaseStatus?: string }).leaseStatus === "expired";
+  return error.code === "lease_not_found";
+}
+
+/** The idempotency key of a commit without an open reservation: however often it is sent, it is charged once. */
+function keyOf(reservationId: string | Uint8Array): string {
+  return `commit:${createHash("sha256").update(reservationId).digest("hex")}`;
 }

@@ -141,7 +141,7 @@ const PERIODS: Readonly<Record<number, CurrentLimit["unit"]>> = {
 };
 const RESET_UNITS: Readonly<Record<string, CurrentLimit["unit"]>> = { daily: "DAY", monthly: "MONTH", yearly: "YEAR" };
 
-/** What comes in a unit of time, where the protocol has that unit; else what the limit holds. */
+/** The tokens that come in a unit of time, where the protocol has that unit; else the capacity. */
 function rateOf(limit: Limit | undefined, capacity: number): Omit<CurrentLimit, "name"> {
   const reset = limit?.reset && RESETS.find(([, cron]) => cron === limit.reset?.cron)?.[0];
   const quota = reset && RESET_UNITS[reset];

@@ -1,17 +1,17 @@
-import { readFileSync } from "node:fs";
-import { ValidationError } from "../../domain/names/errors.ts";
-import { type GrpcTls, listenGrpc } from "../../grpc/listen-grpc.ts";
+import type { EntryText } from "../../edge/template.ts";
+import { FRAME_BYTES, type GrpcMethod, type GrpcStream, type GrpcTls, listenGrpc } from "../../grpc/listen-grpc.ts";
+import { type Health, readHealthRequest, writeHealthResponse } from "../../grpc/messages.ts";
+import { GrpcError } from "../../grpc/status.ts";
 import { type Listening, portUnavailable, requireLoopback } from "../listening.ts";
 import type { GrpcSettings } from "../options.ts";
 import { nameInHost } from "../origin-guard.ts";
-import { readTls, watchTls } from "../tls-files.ts";
+import type { ServiceParts } from "../route.ts";
+import { readPem, readTls, watchTls } from "../tls-files.ts";
 import { type CallerSource, type EdgeParts, edgeMethods, statusOf } from "./grpc-methods.ts";
-import { HealthMethods } from "./health.ts";
 
 /** Milliseconds that connections have left after the last answer. */
 const FLUSH_MS = 1_000;
 
-/** Listens for gRPC. */
 export async function serveGrpc(
   parts: EdgeParts,
   { host, port, clientCa }: GrpcSettings,
@@ -63,16 +63,88 @@ function methodIn(path: string): string {
 }
 
 function tlsOf(files: Parameters<typeof readTls>[0] | undefined, clientCa: string | undefined): GrpcTls | undefined {
-  return files && { ...readTls(files), clientCa: clientCa === undefined ? undefined : readClientCa(clientCa) };
+  return (
+    files && { ...readTls(files), clientCa: clientCa === undefined ? undefined : readPem("grpcClientCa", clientCa) }
+  );
 }
 
-/** Reads the authority of clients' certificates. */
-export function readClientCa(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    throw new ValidationError("option_invalid", `grpcClientCa ${file} cannot be read: ${(error as Error).message}.`, {
-      cause: error,
-    });
+const HEALTH_SERVICE = "/grpc.health.v1.Health/";
+
+/** The services whose health is told; the empty name stands for all. */
+const SERVICES_KNOWN: ReadonlySet<EntryText> = new Set([
+  "",
+  "envoy.service.ratelimit.v3.RateLimitService",
+  "kuadrant.service.ratelimit.v1.RateLimitService",
+]);
+
+/** How often the health of the service is looked at for those who watch it. */
+const LOOK_MS = 500;
+
+type Service = Pick<ServiceParts, "isReady" | "isStopping" | "settings">;
+
+/** The methods of `grpc.health.v1`. Nobody is asked for a token. */
+class HealthMethods {
+  readonly #service: Service;
+  readonly #watchers = new Set<Watcher>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(service: Service) {
+    this.#service = service;
   }
+
+  get methods(): readonly (readonly [path: string, method: GrpcMethod])[] {
+    return [
+      [`${HEALTH_SERVICE}Check`, { kind: "unary", answer: async (call) => this.#check(await call.message()) }],
+      [
+        `${HEALTH_SERVICE}Watch`,
+        { kind: "stream", open: async (call, stream) => this.#watch(await call.message(), stream) },
+      ],
+    ];
+  }
+
+  /** Tells those who watch that the service stops, at once. */
+  tell(): void {
+    for (const watcher of this.#watchers) void this.#look(watcher);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    for (const { stream } of this.#watchers) stream.end("UNAVAILABLE", "The service has stopped.");
+  }
+
+  async #check(message: Buffer): Promise<Buffer> {
+    if (!SERVICES_KNOWN.has(readHealthRequest(message)))
+      throw new GrpcError("NOT_FOUND", "There is no such service here.");
+    return writeHealthResponse(await this.#health(), FRAME_BYTES);
+  }
+
+  #watch(message: Buffer, stream: GrpcStream): void {
+    const watcher: Watcher = { stream, isKnown: SERVICES_KNOWN.has(readHealthRequest(message)), last: undefined };
+    if (this.#watchers.size >= this.#service.settings.streamsMax) {
+      throw new GrpcError("RESOURCE_EXHAUSTED", `${this.#watchers.size} streams are open, the maximum.`);
+    }
+    this.#watchers.add(watcher);
+    stream.onClosed(() => this.#watchers.delete(watcher));
+    this.#timer ??= setInterval(() => this.tell(), LOOK_MS).unref();
+    void this.#look(watcher);
+  }
+
+  /** Sends the health where it is another than the last that was sent. */
+  async #look(watcher: Watcher): Promise<void> {
+    const health = watcher.isKnown ? await this.#health() : "SERVICE_UNKNOWN";
+    if (health === watcher.last) return;
+    watcher.last = health;
+    watcher.stream.send(writeHealthResponse(health, FRAME_BYTES));
+  }
+
+  async #health(): Promise<Health> {
+    const { isStopping, isReady } = this.#service;
+    return !isStopping() && (await isReady()) ? "SERVING" : "NOT_SERVING";
+  }
+}
+
+interface Watcher {
+  readonly stream: GrpcStream;
+  readonly isKnown: boolean;
+  last: Health | undefined;
 }

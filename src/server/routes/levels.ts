@@ -1,34 +1,20 @@
+import { createHash } from "node:crypto";
 import type { ConfigScope, StoredConfig } from "../../domain/config/config.ts";
 import { type ShownConfig, shownConfig } from "../../domain/config/overrides.ts";
+import { canonical } from "../../domain/lease/idempotency.ts";
 import { NotFoundError, ValidationError } from "../../domain/names/errors.ts";
 import { given } from "../../domain/names/given.ts";
 import { shown } from "../../domain/names/names.ts";
 import type { Limiter } from "../../engine/limiter/limiter.ts";
 import { partsOf } from "../../engine/limiter/limiter-parts.ts";
 import type { Caller } from "../caller.ts";
-import { etagOf, isMet, isSet, preconditionOf } from "../precondition.ts";
 import { Problem, type RouteResponse } from "../problem.ts";
 import { givenLimits, invalid } from "../read-input.ts";
+import type { levelQuery, limitsBody } from "../schemas/input.ts";
+import type { z } from "../vendor.ts";
 
-/** The names in a query that choose a level. */
-interface LevelQuery {
-  readonly entityId?: string | undefined;
-  readonly planId?: string | undefined;
-  readonly resource?: string | undefined;
-}
-
-/** The body of a request that sets the limits of a level. */
-interface LevelBody {
-  readonly limits: readonly (object | string)[];
-  readonly onUnavailable?: "allow" | "block" | undefined;
-  readonly usageKeptDays?: number | undefined;
-  readonly inherit?: boolean | undefined;
-  readonly appliesTo?: "everyone" | "callers" | undefined;
-  readonly ifAbsent?: boolean | undefined;
-  readonly keepOverride?: boolean | undefined;
-  readonly untilMs?: number | undefined;
-  readonly until?: string | undefined;
-}
+type LevelQuery = z.output<typeof levelQuery>;
+type LevelBody = z.output<typeof limitsBody>;
 
 /** The level of limits on resources that a query names. */
 export function levelOf(query: LevelQuery): ConfigScope {
@@ -199,4 +185,60 @@ function noOverride({ level }: ConfigScope): Problem {
 
 function none({ level }: ConfigScope): Problem {
   return new Problem("limits_not_found", `This level (${level}) has no limits; set them with PUT.`);
+}
+
+/** The condition of a request on the stored configuration. `some`: there is any; `none`: there is none. */
+type Precondition =
+  | { readonly kind: "absent" }
+  | { readonly kind: "some" }
+  | { readonly kind: "none" }
+  | { readonly kind: "tags"; readonly tags: readonly string[] };
+
+/** `If-Match` and `If-None-Match: *` (RFC 9110). */
+function preconditionOf({ headers }: Request): Precondition {
+  const match = headers.get("if-match")?.trim();
+  const noneMatch = headers.get("if-none-match")?.trim();
+  if (match !== undefined && noneMatch !== undefined)
+    throw preconditionInvalid("If-Match and If-None-Match are both given; send one");
+  if (noneMatch !== undefined) {
+    if (noneMatch === "*") return { kind: "none" };
+    throw preconditionInvalid(`If-None-Match is ${noneMatch}; send *, which means that nothing is stored yet`);
+  }
+  if (match === undefined) return { kind: "absent" };
+  if (match === "*") return { kind: "some" };
+  if (TAGS.test(match)) return { kind: "tags", tags: match.match(TAG) ?? [] };
+  throw preconditionInvalid(`If-Match is ${match}; send the ETag of GET, quotes included`);
+}
+
+const TAG = /(?:W\/)?"[\x21\x23-\x7e]*"/g;
+const TAGS = /^(?:W\/)?"[\x21\x23-\x7e]*"(?:\s*,\s*(?:W\/)?"[\x21\x23-\x7e]*")*$/;
+
+/** Whether the stored configuration meets the condition. A weak tag (`W/`) never does: it need not mean the same bytes. */
+function isMet(precondition: Precondition, config: StoredConfig): boolean {
+  switch (precondition.kind) {
+    case "absent":
+      return true;
+    case "some":
+      return isSet(config);
+    case "none":
+      return !isSet(config);
+    case "tags":
+      return isSet(config) && precondition.tags.includes(etagOf(config));
+  }
+}
+
+/** Whether anything is stored for a level; a level without anything has no representation. */
+function isSet({ limits, ...rest }: StoredConfig): boolean {
+  return limits.length > 0 || Object.keys(rest).length > 0;
+}
+
+/** The same for the same limits, in whatever order they were set, and the same options, policy and settings. */
+function etagOf({ limits, ...rest }: StoredConfig): string {
+  const sorted = limits.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  const hash = createHash("sha256").update(canonical({ ...rest, limits: sorted }));
+  return `"${hash.digest("base64url").slice(0, 22)}"`;
+}
+
+function preconditionInvalid(what: string): Problem {
+  return new Problem("request_invalid", `${what}.`);
 }

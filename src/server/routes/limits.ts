@@ -5,70 +5,27 @@ import type { Limiter } from "../../engine/limiter/limiter.ts";
 import { partsOf } from "../../engine/limiter/limiter-parts.ts";
 import { pageOf, type Route, route } from "../route.ts";
 import {
+  ending,
   entityId,
-  limitInput,
+  levelQuery,
+  limitsBody,
   listQuery,
   name,
+  override,
   page,
   pairQuery,
-  planId,
   resource,
   strictObject,
   told,
+  totalsBody,
+  totalsQuery,
 } from "../schemas/input.ts";
 import { answer } from "../schemas/levels.ts";
 import * as output from "../schemas/output.ts";
 import { z } from "../vendor.ts";
 import { defaultsOf, deleteAt, endIn, levelOf, levelsOf, setAt, storedAt, totalOf } from "./levels.ts";
 
-const totalsQuery = strictObject({ entityId: entityId.optional(), planId: planId.optional() });
-const levelQuery = totalsQuery.extend({ resource: resource.optional() });
 const policyQuery = strictObject({ entityId: entityId.optional(), resource: resource.optional() });
-
-/** An end, in either form. */
-function ending(what: string) {
-  return {
-    untilMs: told(
-      z.number(),
-      `${what} until then, in ms since 1970, at most 366 days ahead; then what was set before.`,
-    ).optional(),
-    until: told(z.string().max(64), "The same in ISO 8601, with the zone, in place of untilMs.").optional(),
-  };
-}
-
-const totalsBody = strictObject({
-  limits: told(z.array(limitInput), "All limits of the level."),
-  inherit: told(
-    z.boolean(),
-    "Whether limits of more general levels apply besides these; one of the same name replaces theirs. Default: false.",
-  ).optional(),
-  appliesTo: told(
-    z.enum(["everyone", "callers"]),
-    "callers: they apply to the entity that asks, not to parents that are charged. Default: everyone.",
-  ).optional(),
-  ifAbsent: told(z.boolean(), "true: sets them only if there are none. Default: false.").optional(),
-  keepOverride: told(
-    z.boolean(),
-    "true: limits that have an end go on to it, and these count afterwards. Default: false, they are gone.",
-  ).optional(),
-  ...ending("The limits count"),
-}).openapi({ example: { limits: ["usd:$50/month"] } });
-
-/** The query of a deletion: the level, and whether only limits that have an end are deleted. */
-const override = told(z.enum(["true", "false"]), "true: only limits that have an end. Default: false, all.").optional();
-
-const limitsBody = totalsBody
-  .extend({
-    onUnavailable: told(
-      z.enum(["allow", "block"]),
-      "System level only: what happens to requests while the store does not answer.",
-    ).optional(),
-    usageKeptDays: told(
-      z.number(),
-      "System level only: for how many days usage is kept, on stores where it can be set.",
-    ).optional(),
-  })
-  .openapi({ example: { limits: ["rpm:100", "month:2M,reset=monthly,counts=tpm"] } });
 
 const policy = answer("Policy", {
   access: told(z.enum(["disabled", "bypass", "enforce"]), "Absent: the next scope decides.").optional(),
@@ -236,7 +193,7 @@ export const acrossRoutes: readonly Route[] = [
   }),
 ];
 
-/** The preview of a reset shows so many instants. */
+/** The preview of a reset shows this many instants. */
 const RESETS_SHOWN = 3;
 
 /** The next resets. A cron that is not valid is an answer, too: the page asks while it is typed. */

@@ -10,13 +10,13 @@ import { answer, instant, LEVELS, TOTAL_LEVELS } from "../schemas/levels.ts";
 import { z } from "../vendor.ts";
 import { waysFor } from "../ways.ts";
 
-/** Of a body with a manifest, and the changes that were shown. Nobody else is answered while it is read: half a second for each MB. */
+/** The most bytes of a body with a manifest. Nobody else is answered while it is read: half a second for each MB. */
 const BYTES_MAX = 4 * 1024 * 1024;
 
 /** How long the store may be read, beyond the time of other answers. */
 const WORK_MS = 20_000;
 
-/** One call of apply makes changes for so long: proxies wait for it, and whoever interrupts it does. */
+/** One call of apply makes changes for at most this time: proxies wait for it, and so does a caller that interrupts it. */
 const APPLY_MS = 5_000;
 
 const owner = told(name, "The owner. Default: default.").optional();

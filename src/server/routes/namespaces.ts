@@ -10,7 +10,7 @@ import { answer } from "../schemas/levels.ts";
 import * as output from "../schemas/output.ts";
 import { z } from "../vendor.ts";
 
-/** One call of purge works for so long. */
+/** One call of purge works for at most this time. */
 const PURGE_MS = 20_000;
 
 const frozenChange = answer("FrozenChange", {
@@ -154,7 +154,7 @@ function containing(search: string | undefined): (name: string) => boolean {
   return (name) => name.toLowerCase().includes(text);
 }
 
-/** One answer reads at most so many namespaces; an answer with a cursor may have no items. */
+/** One answer reads at most this many namespaces; an answer with a cursor may have no items. */
 const SEARCHED_MAX = 10_000;
 
 /** A page of the namespaces that match: each read asks for as many as still fit on it. */

@@ -70,6 +70,58 @@ export const listQuery = strictObject(page);
 export const bucketsQuery = strictObject({ entityId: entityId.optional(), resource: resource.optional(), ...page });
 export const pairQuery = strictObject({ entityId, resource });
 
+/** The query that chooses a level, and the body that sets its limits. */
+export const totalsQuery = strictObject({ entityId: entityId.optional(), planId: planId.optional() });
+export const levelQuery = totalsQuery.extend({ resource: resource.optional() });
+
+/** An end, in either form. */
+export function ending(what: string) {
+  return {
+    untilMs: told(
+      z.number(),
+      `${what} until then, in ms since 1970, at most 366 days ahead; then what was set before.`,
+    ).optional(),
+    until: told(z.string().max(64), "The same in ISO 8601, with the zone, in place of untilMs.").optional(),
+  };
+}
+
+export const totalsBody = strictObject({
+  limits: told(z.array(limitInput), "All limits of the level."),
+  inherit: told(
+    z.boolean(),
+    "Whether limits of more general levels apply besides these; one of the same name replaces theirs. Default: false.",
+  ).optional(),
+  appliesTo: told(
+    z.enum(["everyone", "callers"]),
+    "callers: they apply to the entity that asks, not to parents that are charged. Default: everyone.",
+  ).optional(),
+  ifAbsent: told(z.boolean(), "true: sets them only if there are none. Default: false.").optional(),
+  keepOverride: told(
+    z.boolean(),
+    "true: limits that have an end go on to it, and these count afterwards. Default: false, they are gone.",
+  ).optional(),
+  ...ending("The limits count"),
+}).openapi({ example: { limits: ["usd:$50/month"] } });
+
+/** In the query of a deletion. */
+export const override = told(
+  z.enum(["true", "false"]),
+  "true: only limits that have an end. Default: false, all.",
+).optional();
+
+export const limitsBody = totalsBody
+  .extend({
+    onUnavailable: told(
+      z.enum(["allow", "block"]),
+      "System level only: what happens to requests while the store does not answer.",
+    ).optional(),
+    usageKeptDays: told(
+      z.number(),
+      "System level only: for how many days usage is kept, on stores where it can be set.",
+    ).optional(),
+  })
+  .openapi({ example: { limits: ["rpm:100", "month:2M,reset=monthly,counts=tpm"] } });
+
 /** The schema that checks what a JSON Schema describes. An object has no other members than those that it names. */
 function schemaOf(json: JsonSchema): z.ZodType {
   const schema = plainOf(json);
