@@ -48,8 +48,20 @@ export function configPut(scope: ConfigScope, config: StoredConfig): RecordPut {
   return { kind: "config", key: historyKey(scope), by: { hasLimits }, body: config };
 }
 
+/** One body gives one object: many ids that are read in one statement go by the same defaults. */
 export function configOf(record: Body): StoredConfig {
   const config = objectIn<StoredConfig>(record);
+  let known = configs.get(config);
+  if (known === undefined) {
+    known = withKnownLimits(config);
+    configs.set(config, known);
+  }
+  return known;
+}
+
+const configs = new WeakMap<StoredConfig, StoredConfig>();
+
+function withKnownLimits(config: StoredConfig): StoredConfig {
   const { override } = config;
   const limits = knownLimits(JSON.stringify(config.limits));
   if (override === undefined) return { ...config, limits };

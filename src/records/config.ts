@@ -109,6 +109,7 @@ function decisionOf<Reply>(
 }
 
 const ENTITIES_MAX = 10_000;
+const RESOURCES_MAX = 1_000;
 const TRIES_MAX = 50;
 
 /**
@@ -118,6 +119,8 @@ const TRIES_MAX = 50;
 class Resolver {
   readonly #records: ScopedRecords;
   readonly #plansOf = new Map<string, readonly string[]>();
+  /** By resource: the last level that was resolved, and all that it follows from. */
+  readonly #last = new Map<string, { readonly from: readonly unknown[]; readonly level: LevelConfig }>();
 
   constructor(records: ScopedRecords) {
     this.#records = records;
@@ -125,8 +128,20 @@ class Resolver {
 
   *resolve(entityId: string, resource: string): Steps<LevelConfig> {
     const stored = yield* this.history(entityId, resource);
-    const level = resolveLevel({ entityId, resource }, stored.entity, stored.stints, stored);
-    return { ...level, generation: stored.generation };
+    return { ...this.#levelOf(entityId, resource, stored), generation: stored.generation };
+  }
+
+  /** Ids that have nothing of their own all go by the same: what follows from that is worked out once. */
+  #levelOf(entityId: string, resource: string, stored: StoredLevel): LevelConfig {
+    const { entity, stints, configOf, historyOf } = stored;
+    const scopes = scopesOf(entityId, resource, entity?.planId);
+    const from = [entity, stints, ...scopes.map(configOf), ...scopes.map(historyOf)];
+    const last = this.#last.get(resource);
+    if (last?.from.length === from.length && last.from.every((one, i) => one === from[i])) return last.level;
+    const level = resolveLevel({ entityId, resource }, entity, stints, stored);
+    if (this.#last.size >= RESOURCES_MAX) this.#last.clear();
+    this.#last.set(resource, { from, level });
+    return level;
   }
 
   *history(entityId: string, resource: string): Steps<StoredLevel & { readonly generation: number }> {
@@ -179,5 +194,5 @@ class Resolver {
 }
 
 function placeOf(scope: ConfigScope): string {
-  return JSON.stringify(configKey(scope).key);
+  return configKey(scope).key.join("\0");
 }

@@ -45,6 +45,7 @@ import {
 import { ANY_PLAN } from "../stored/config-keys.ts";
 import { operatedIn } from "../stored/row-damage.ts";
 import type { Reply } from "./answers.ts";
+import { REQUESTS_MAX } from "./draft.ts";
 import type { Lane, LaneParts, LaneScope } from "./lane.ts";
 import { StraightMarks } from "./marks.ts";
 import type { Call, HeldCall } from "./requests.ts";
@@ -307,9 +308,18 @@ export class StraightBuckets implements BucketStore {
     return this.#laneOf(call).submit(this.#scope, call, context);
   }
 
-  /** By the uppermost level: calls that would wait for each other's rows in the store are in one batch instead. */
+  /**
+   * By the uppermost level: calls that would wait for each other's rows in the store are in one batch instead. Nobody waits for a bucket that is
+   * new: takes of all such buckets fill one batch before the next lane is used.
+   */
   #laneOf(call: Call | UnmetCall): Lane {
-    const entityId = call.kind === "take" ? (call.claims.at(-1)?.bucket.entityId ?? "") : call.held.bucket.entityId;
+    const uppermost = call.kind === "take" ? call.claims.at(-1)?.bucket : call.held.bucket;
+    if (call.kind === "take" && uppermost !== undefined && this.#scope.known.get(uppermost.id) === undefined) {
+      const lanes = this.#lanes.filter(({ waiting }) => waiting < REQUESTS_MAX);
+      const lane = lanes.find(({ isUnderWay }) => !isUnderWay) ?? lanes[0];
+      if (lane !== undefined) return lane;
+    }
+    const entityId = uppermost?.entityId ?? "";
     let hash = 0;
     for (let i = 0; i < entityId.length; i++) hash = (Math.imul(hash, 31) + entityId.charCodeAt(i)) >>> 0;
     return this.#lanes[hash % this.#lanes.length] as Lane;

@@ -68,7 +68,8 @@ function goesBy(call: Call): readonly string[] {
   return call.kind === "take" ? call.goesBy : HELD_GOES_BY;
 }
 
-const REQUESTS_MAX = 64;
+/** A batch has at most so many requests. */
+export const REQUESTS_MAX = 64;
 const BUCKETS_MAX = 256;
 
 /** A batch that is being put together. */

@@ -91,11 +91,22 @@ export class Lane {
   #queue: Job[] = [];
   #seq = 0;
   #isRunning = false;
+  #isUnderWay = false;
   #onDrained: (() => void)[] = [];
 
   constructor(id: string, parts: LaneParts) {
     this.#id = id;
     this.#parts = parts;
+  }
+
+  /** The number of calls that wait for the next batch. */
+  get waiting(): number {
+    return this.#queue.length;
+  }
+
+  /** A batch was sent and is not answered: who comes now waits for that. */
+  get isUnderWay(): boolean {
+    return this.#isUnderWay;
   }
 
   submit(scope: LaneScope, call: Call, time: CallTime): Promise<Reply> {
@@ -132,11 +143,13 @@ export class Lane {
     while (this.#queue.length > 0) {
       const [draft, jobs] = this.#draft();
       if (draft === undefined) continue;
+      this.#isUnderWay = true;
       try {
         await this.#send(draft, jobs);
       } catch (error) {
         for (const job of jobs) this.#fail(job, error);
       }
+      this.#isUnderWay = false;
     }
     this.#isRunning = false;
     for (const done of this.#onDrained.splice(0)) done();

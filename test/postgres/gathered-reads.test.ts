@@ -6,23 +6,13 @@ import { GatheredReads } from "../../src/adapters/postgres/gathered-reads.ts";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
 import { openPostgres } from "../../src/entry/postgres.ts";
 import type { RecordKey } from "../../src/ports/record-store.ts";
+import { SimulatedClock } from "../../src/testing/simulated-clock.ts";
 import { describePostgres } from "./postgres.ts";
 
 const entity = (id: string): RecordKey => ({ kind: "entity", key: [id] });
 
-test("keys that are asked for while two statements are under way go into the next one, each once", async () => {
-  const asked: string[][] = [];
-  const ends: (() => void)[] = [];
-  const reads = new GatheredReads(async (_, keys) => {
-    asked.push(keys.map(({ key }) => key[0] as string));
-    await new Promise<void>((resolve) => ends.push(resolve));
-    return { generation: 1, records: keys.map((key) => ({ ...key, version: 1, body: key.key[0] })) };
-  });
-  const begun = async (...ids: string[]) => {
-    const { records } = await reads.get("ns", ids.map(entity), 1);
-    return records.map((record) => record?.body);
-  };
-  const turn = () => new Promise((resolve) => setImmediate(resolve));
+test("keys that are asked for while a statement is under way go into the next one, each once", async () => {
+  const { asked, begun, turn, answerAll } = slowReads();
   const answers = [begun("a"), begun("b")];
   await turn();
   answers.push(begun("b"));
@@ -31,14 +21,63 @@ test("keys that are asked for while two statements are under way go into the nex
   await turn();
   answers.push(begun("a"));
   await turn();
-  assert.deepEqual(asked, [["a", "b"], ["b"]]);
-  for (const end of ends.splice(0)) end();
+  assert.deepEqual(asked, [["a", "b"]]);
+  answerAll();
   await turn();
   await turn();
-  assert.deepEqual(asked.slice(2), [["c", "d", "e", "a"]]);
-  for (const end of ends) end();
+  assert.deepEqual(asked.slice(1), [["b", "c", "d", "e", "a"]]);
+  answerAll();
   assert.deepEqual(await Promise.all(answers), [["a"], ["b"], ["b"], ["c", "d"], ["d", "e"], ["a"]]);
 });
+
+test("a second statement goes beside the first one once 128 callers wait, and no third", async () => {
+  const { asked, begun, turn, answerAll } = slowReads();
+  const answers = [begun("first")];
+  await turn();
+  for (let i = 0; i < 127; i++) answers.push(begun(`id-${i}`));
+  await turn();
+  assert.equal(asked.length, 1);
+  for (let i = 127; i < 300; i++) answers.push(begun(`id-${i}`));
+  await turn();
+  assert.deepEqual(
+    asked.map((keys) => keys.length),
+    [1, 128],
+  );
+  answerAll();
+  await turn();
+  await turn();
+  answerAll();
+  await turn();
+  await turn();
+  answerAll();
+  assert.equal((await Promise.all(answers)).length, 301);
+  assert.deepEqual(
+    asked.map((keys) => keys.length),
+    [1, 128, 128, 44],
+  );
+});
+
+/** Reads whose statements are answered when the test says so. */
+function slowReads() {
+  const asked: string[][] = [];
+  const ends: (() => void)[] = [];
+  const reads = new GatheredReads(async (_, keys) => {
+    asked.push(keys.map(({ key }) => key[0] as string));
+    await new Promise<void>((resolve) => ends.push(resolve));
+    return { generation: 1, records: keys.map((key) => ({ ...key, version: 1, body: key.key[0] })) };
+  });
+  return {
+    asked,
+    begun: async (...ids: string[]) => {
+      const { records } = await reads.get("ns", ids.map(entity), 1);
+      return records.map((record) => record?.body);
+    },
+    turn: () => new Promise((resolve) => setImmediate(resolve)),
+    answerAll: () => {
+      for (const end of ends.splice(0)) end();
+    },
+  };
+}
 
 test("one statement asks for one namespace, and what fails fails for those who asked", async () => {
   const asked: string[] = [];
@@ -112,7 +151,36 @@ await describePostgres("reads of limits on PostgreSQL", ({ url, newSchema }) => 
       outcomes.flatMap(({ ok }, i) => (ok ? [] : [ids[i]])),
       ["id-7"],
     );
-    assert.equal(texts.filter((text) => text.includes(".read_1(")).length, 2);
+    assert.equal(texts.filter((text) => text.includes(".read_2(")).length, 2);
+    await limiter.close();
+  });
+
+  test("fifty new ids that ask at once cost one read and one take, which has what they all go by once", async () => {
+    const sent: { readonly text: string; readonly values: readonly unknown[] }[] = [];
+    const client: PostgresClient = {
+      query: (text, values) => {
+        sent.push({ text, values: values ?? [] });
+        return pool.query(text, values);
+      },
+    };
+    const clock = new SimulatedClock(Date.UTC(2026, 2, 15, 12));
+    const store = await openPostgres({ client, schema: newSchema(), clock });
+    const limiter = await RateLimiter.open({ store, clock, timeoutMs: 60_000 });
+    await limiter.setResourceDefaults("api", [Limit.perMinute("rpm", 10), Limit.perDay("daily", 100)]);
+    const take = (entityId: string) => limiter.tryAcquire({ entityId, resource: "api", consume: { rpm: 3, daily: 1 } });
+    // A lane begins with the general take.
+    await take("first");
+    sent.length = 0;
+    const ids = Array.from({ length: 50 }, (_, i) => `id-${i}`);
+    const outcomes = await Promise.all(ids.map(take));
+    assert.ok(outcomes.every(({ ok }) => ok));
+    // New rows make the limiter look for idle ones, which is no function.
+    const functions = sent.flatMap(({ text }) => /\.(\w+)\(/.exec(text)?.[1] ?? []);
+    assert.deepEqual(functions, ["read_2", "take_made_2"]);
+    const made = sent.find(({ text }) => text.includes("take_made_2"));
+    assert.equal((JSON.parse(String(made?.values[7])) as readonly unknown[]).length, 1);
+    const [left] = await limiter.available({ entityId: "id-7", resource: "api" });
+    assert.equal(left?.available, 7);
     await limiter.close();
   });
 

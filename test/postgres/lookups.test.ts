@@ -15,12 +15,13 @@ await describePostgres("rows that takes on PostgreSQL look at", ({ url, newSchem
     // Until somebody analyzes the table, plans go by what they were made with.
     await client.query(`ALTER TABLE ${schema}.bucket SET (autovacuum_enabled = false)`);
     await limiter.setResourceDefaults("api", [Limit.perMinute("rpm", 1_000_000)]);
-    const take = () => limiter.tryAcquire({ entityId: "first", resource: "api", consume: { rpm: 1 } });
+    const take = (entityId = "first") => limiter.tryAcquire({ entityId, resource: "api", consume: { rpm: 1 } });
     // The sixth and later ones go by a plan that is kept.
     for (let i = 0; i < 10; i++) await take();
+    await take("early");
     await client.query(
       `INSERT INTO ${schema}.bucket SELECT (jsonb_populate_record(b, jsonb_build_object('entity', 'key-' || i))).*
-       FROM ${schema}.bucket b, generate_series(1, 5000) i`,
+       FROM ${schema}.bucket b, generate_series(1, 5000) i WHERE b.entity = 'first'`,
     );
 
     const looked = async () => {
@@ -42,6 +43,15 @@ await describePostgres("rows that takes on PostgreSQL look at", ({ url, newSchem
     // Root and leaf for each of them; an index that is walked through has more than fifty.
     const pagesPerTake = (after.pages - before.pages) / 10;
     assert.ok(pagesPerTake >= 2 && pagesPerTake <= 8, `${pagesPerTake} pages of indexes a take`);
+
+    const taken = await looked();
+    await Promise.all(Array.from({ length: 10 }, (_, i) => take(`new-${i}`)));
+    const made = await looked();
+    const rowsPerNew = (made.rows - taken.rows) / 10;
+    assert.ok(rowsPerNew <= 3, `${rowsPerNew} rows a new id`);
+    // It is looked for twice, and written to three indexes.
+    const pagesPerNew = (made.pages - taken.pages) / 10;
+    assert.ok(pagesPerNew >= 2 && pagesPerNew <= 20, `${pagesPerNew} pages of indexes a new id`);
     await limiter.close();
   });
 });

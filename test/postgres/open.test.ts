@@ -59,7 +59,7 @@ await describePostgres("RateLimiter.open on PostgreSQL", ({ url, newSchema }) =>
     await pool.query(
       `ALTER TABLE ${schema}.bucket DROP COLUMN marks; CREATE INDEX lane_at ON ${schema}.lane (at_ms);
        ALTER TABLE ${schema}.lane RESET (fillfactor, toast_tuple_target); DROP FUNCTION ${schema}.levels_after_1;
-       DROP FUNCTION ${schema}.read_1; DROP FUNCTION ${schema}.take_made_1;
+       DROP FUNCTION ${schema}.read_2; DROP FUNCTION ${schema}.take_made_2;
        DROP TABLE ${schema}.change;
        UPDATE ${schema}.meta SET version = 1, least_client = 1`,
     );
@@ -72,7 +72,7 @@ await describePostgres("RateLimiter.open on PostgreSQL", ({ url, newSchema }) =>
     assert.equal(left?.available, 1);
     await (await open(false)).close();
     const { rows } = await pool.query(`SELECT version, least_client FROM ${schema}.meta`);
-    assert.deepEqual(rows, [{ version: 6, least_client: 5 }]);
+    assert.deepEqual(rows, [{ version: 7, least_client: 5 }]);
     const indexes = await pool.query("SELECT indexname FROM pg_indexes WHERE schemaname = $1 AND tablename = 'lane'", [
       schema,
     ]);
@@ -89,7 +89,7 @@ await describePostgres("RateLimiter.open on PostgreSQL", ({ url, newSchema }) =>
     const store = `${url}?schema=${schema}`;
     await (await RateLimiter.open({ store, clock })).close();
     await pool.query(
-      `DROP FUNCTION ${schema}.read_1; DROP FUNCTION ${schema}.take_made_1; UPDATE ${schema}.meta SET version = 5`,
+      `DROP FUNCTION ${schema}.read_2; DROP FUNCTION ${schema}.take_made_2; UPDATE ${schema}.meta SET version = 5`,
     );
     const limiter = await RateLimiter.open({ store, clock });
     t.after(() => limiter.close());

@@ -40,8 +40,8 @@ await describePostgres("takes that are summed, on PostgreSQL", ({ url, newSchema
       sent.push(text);
       const reply = await pool.query(text, values);
       const [row] = reply.rows as { readonly answer?: string | null }[];
-      if (/take_(summed|made)_1/.test(text) && text.startsWith("SELECT")) {
-        if (text.includes("take_made_1") && row?.answer != null) tally.made++;
+      if (/take_(summed_1|made_2)/.test(text) && text.startsWith("SELECT")) {
+        if (text.includes("take_made_2") && row?.answer != null) tally.made++;
         tally[row?.answer == null ? "oneByOne" : row.answer.includes('"short"') ? "short" : "together"]++;
       }
       return reply;
@@ -83,16 +83,17 @@ await describePostgres("takes that are summed, on PostgreSQL", ({ url, newSchema
     ["passes by the generation", "take_summed_1", "= nums[4]", "< 99", 12],
     ["takes what was taken already", "take_summed_1", "< lane_seq", "<= lane_seq", 9],
     ["takes from rows of other limits", "take_summed_1", "b.signature = signatures[b.i]", "true", 12],
-    ["makes rows for those who are refused", "take_made_1", "OR NOT bool_or(f.is_new)", "OR true", 1],
+    ["makes rows for those who are refused", "take_made_2", "OR NOT bool_or(f.is_new)", "OR true", 1],
     [
       "makes a row without counting who takes from it",
-      "take_made_1",
+      "take_made_2",
       "THEN f.requests + nums[f.o] ELSE f.requests END, f.cap",
       "THEN 0 END, f.cap",
       2,
     ],
-    ["makes a row as its first reading left it", "take_made_1", MADE_TOKENS, "f.reset_after, f.levels[1 : f.n]", 7],
-    ["makes a row that passes by a boundary", "take_made_1", "AND latest < b.renew_at_ms", "", 48],
+    ["makes a row as its first reading left it", "take_made_2", MADE_TOKENS, "f.reset_after, f.levels[1 : f.n]", 7],
+    ["makes every row like the first one", "take_made_2", "fresh[places[w.i]]", "fresh[1]", 1],
+    ["makes a row that passes by a boundary", "take_made_2", "AND latest < b.renew_at_ms", "", 48],
   ];
   for (const [name, of, from, to, seed] of MUTANTS) {
     test(`a summed take that ${name} is found`, async () => {
@@ -130,7 +131,7 @@ await describePostgres("takes that are summed, on PostgreSQL", ({ url, newSchema
     await first.query("COMMIT");
     first.release();
     assert.equal((await behind).kind, "rolledBack");
-    assert.match(sent.join("\n"), /^SELECT "[^"]*"\.take_made_1\(.*$/);
+    assert.match(sent.join("\n"), /^SELECT "[^"]*"\.take_made_2\(.*$/);
     const again = await store.apply(made("other", 2), 60_000);
     assert.ok(again.kind === "done" && again.replies[0]?.kind === "short");
   });

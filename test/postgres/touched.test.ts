@@ -22,7 +22,7 @@ await describePostgres("changes on PostgreSQL, and who reads again", ({ url, new
     let takes = 0;
     const counted: PostgresClient = {
       query: (text, values) => {
-        if (text.includes(".read_1(")) reads++;
+        if (text.includes(".read_2(")) reads++;
         if (text.includes(".take_")) takes++;
         return pool.query(text, values);
       },

@@ -15,7 +15,7 @@ type Read = (scope: string, keys: readonly RecordKey[], since: number) => Promis
 /** One statement asks for the keys of at most this many callers. */
 const CALLERS_MAX = 128;
 
-/** At most this many statements are under way. A second one starts while the server works on the first. */
+/** At most this many statements are under way; a second one only if it asks for as many callers as it may. */
 const READS_MAX = 2;
 
 /**
@@ -41,12 +41,16 @@ export class GatheredReads {
 
   // Calls of the same turn come in different microtasks.
   #awaitMore(): void {
-    if (this.#isAwaited || this.#underWay >= READS_MAX) return;
+    if (this.#isAwaited || !this.#maySend) return;
     this.#isAwaited = true;
     setImmediate(() => {
       this.#isAwaited = false;
-      while (this.#waiting.length > 0 && this.#underWay < READS_MAX) void this.#send(this.#next());
+      while (this.#maySend) void this.#send(this.#next());
     });
+  }
+
+  get #maySend(): boolean {
+    return this.#waiting.length >= (this.#underWay === 0 ? 1 : CALLERS_MAX) && this.#underWay < READS_MAX;
   }
 
   /** Those of one namespace who have waited longest. */
@@ -65,7 +69,8 @@ export class GatheredReads {
     const places = new Map<string, number>();
     const keys: RecordKey[] = [];
     const placeOf = (key: RecordKey) => {
-      const text = JSON.stringify([key.kind, key.key]);
+      // No text that the server can store has this character.
+      const text = `${key.kind}\0${key.key.join("\0")}`;
       const known = places.get(text);
       if (known !== undefined) return known;
       places.set(text, keys.length);

@@ -13,6 +13,7 @@ import type {
   Sums,
   TouchedNames,
 } from "../../ports/record-store.ts";
+import { texts } from "./batch-text.ts";
 import type { Connection } from "./connection.ts";
 import { faultOf, thrownFor } from "./faults.ts";
 import { GatheredReads } from "./gathered-reads.ts";
@@ -24,6 +25,12 @@ const TRIES_MAX = 5;
 
 /** A lock of others is given up this much earlier than the answer, so that the caller learns that nothing was done. */
 const SPARE_MS = 50;
+
+/** The keys of one kind: where each stands among all, and its parts, an array for each. */
+interface AskedKind {
+  readonly places: number[];
+  readonly parts: readonly string[][];
+}
 
 const GENERATION = "coalesce((SELECT value FROM @.generation WHERE namespace = $1), 0)";
 
@@ -45,21 +52,27 @@ export class PostgresRecords implements RecordStore {
   }
 
   async #read(scope: string, keys: readonly RecordKey[], since: number): Promise<FoundRecords> {
-    const byKind = new Map<RecordKind, unknown[]>();
+    const byKind = new Map<RecordKind, AskedKind>();
     for (const [i, { kind, key }] of keys.entries()) {
-      const asked = byKind.get(kind);
-      if (asked === undefined) byKind.set(kind, [[i, ...key]]);
-      else asked.push([i, ...key]);
+      const asked = byKind.get(kind) ?? { places: [], parts: key.map(() => []) };
+      if (asked.places.length === 0) byKind.set(kind, asked);
+      asked.places.push(i);
+      for (const [part, column] of asked.parts.entries()) column.push(key[part] as string);
     }
-    const values = [scope, since, JSON.stringify(Object.fromEntries(byKind))];
-    const [row] = await this.#connection.readAgain("SELECT @.read_1($1, $2::bigint, $3::text::json) AS answer", values);
+    const asked = [...byKind].flatMap(([kind, { parts }]) => [kind, ...parts.map(texts)]);
+    const values = [scope, since, texts(asked)];
+    const [row] = await this.#connection.readAgain(
+      "SELECT @.read_2($1, $2::bigint, $3::text::text[]) AS answer",
+      values,
+    );
     const answer = JSON.parse(row?.answer as string) as {
       readonly generation: number;
       readonly changes: TouchedNames;
-      readonly found: readonly (readonly [place: number, version: number, body: unknown])[];
+      readonly found: readonly (readonly [kind: RecordKind, place: number, version: number, body: unknown])[];
     };
     const records: (StoredRecord | undefined)[] = keys.map(() => undefined);
-    for (const [place, version, body] of answer.found) {
+    for (const [of, at, version, body] of answer.found) {
+      const place = byKind.get(of)?.places[at - 1] as number;
       const { kind, key } = keys[place] as RecordKey;
       records[place] = { kind, key, version, body };
     }

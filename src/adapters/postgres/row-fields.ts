@@ -1,4 +1,3 @@
-import type { BucketKey } from "../../domain/bucket/bucket-key.ts";
 import type { SeenRow, StraightLevel, StraightRow, VersionedRow } from "../../ports/batch-store.ts";
 
 /** The fields of a row: in the limiter, in the JSON that the functions read and answer, and as a column of the table. */
@@ -48,12 +47,27 @@ export function rowJson(row: StraightRow): RowJson {
   return json;
 }
 
-/** A row that there is not yet, with the columns of the table. */
-export function newRowJson({ entityId, resource }: BucketKey, row: StraightRow): RowJson {
-  const json: Record<string, unknown> = { entity: entityId, resource, names: row.levels.map(({ name }) => name) };
+/** A row that there is not yet, with the columns of the table but for its key. */
+export function newRowJson(row: StraightRow): RowJson {
+  const json: Record<string, unknown> = { names: row.levels.map(({ name }) => name) };
   for (const [field, , column] of ROW_FIELDS) json[column] = (row as Partial<VersionedRow>)[field];
   for (const [field, , column] of LEVEL_FIELDS) json[column] = row.levels.map((level) => level[field]);
   return { ...json, version: 0 };
+}
+
+/** Whether two rows that there are not yet differ in nothing but their keys. */
+export function isSameRow(one: StraightRow, other: StraightRow): boolean {
+  // First what differs most often between rows of the same limits.
+  return (
+    one.epochMs === other.epochMs &&
+    one.levels.length === other.levels.length &&
+    ROW_FIELDS.every(([field]) => (one as VersionedRow)[field] === (other as VersionedRow)[field]) &&
+    one.levels.every((level, i) => isSameLevel(level, other.levels[i] as StraightLevel))
+  );
+}
+
+function isSameLevel(one: StraightLevel, other: StraightLevel): boolean {
+  return one.name === other.name && LEVEL_FIELDS.every(([field]) => one[field] === other[field]);
 }
 
 /** A row as the functions answer it. */

@@ -17,9 +17,9 @@ function forEachKind(branch: (of: RecordTable) => string): string {
   return `CASE r->>'kind'\n      ${branches.join("\n      ")}\n    END CASE;`;
 }
 
-/** The row of the key `k`, in the namespace `ns`. `from`: the place of its first part. */
-function isKey({ isInNamespace, key }: RecordTable, from = 0): string {
-  const parts = key.map(({ name, type }, i) => `t.${name} = (k->>${from + i})::${type}`);
+/** The row of the key `k`, in the namespace `ns`. */
+function isKey({ isInNamespace, key }: RecordTable): string {
+  const parts = key.map(({ name, type }, i) => `t.${name} = (k->>${i})::${type}`);
   return [...(isInNamespace ? ["t.namespace = ns"] : []), ...parts].join(" AND ");
 }
 
@@ -176,33 +176,44 @@ $event$;
 `;
 
 /** The records of one kind among those that are asked for; each is looked up by its key, however many the table has. */
-const foundOf = ([kind, of]: readonly [string, RecordTable]): string => `
-  IF asked->'${kind}' IS NOT NULL THEN
-    SELECT string_agg(',' || json_build_array(k->0, f.version, f.body)::text, '') INTO part FROM json_array_elements(asked->'${kind}') k
-    CROSS JOIN LATERAL (SELECT t.version, t.body FROM @.${of.table} t WHERE ${isKey(of, 1)} LIMIT 1) f;
-    found := found || coalesce(part, '');
-  END IF;`;
+const foundOf = ([kind, of]: readonly [string, RecordTable]): string => {
+  const parts = of.key.map(({ type }, i) => ({ name: `k${i}`, type }));
+  const columns = parts.map(({ type }, i) => `asked[at + ${i + 1}]::${type}[]`);
+  const isKey = of.key.map(({ name }, i) => `t.${name} = k.k${i}`);
+  const isRow = [...(of.isInNamespace ? ["t.namespace = ns"] : []), ...isKey].join(" AND ");
+  return `
+    WHEN '${kind}' THEN
+      SELECT string_agg(',["${kind}",' || k.i || ',' || f.version || ',' || f.body::text || ']', '') INTO part
+      FROM unnest(${columns.join(", ")}) WITH ORDINALITY k (${parts.map(({ name }) => name).join(", ")}, i)
+      CROSS JOIN LATERAL (SELECT t.version, t.body FROM @.${of.table} t WHERE ${isRow} LIMIT 1) f;
+      at := at + ${1 + of.key.length};`;
+};
 
 /**
  * Reads records by key, with the generation and the changes after one that was known, all as of one instant: it is STABLE. As a statement by
- * itself, planning it would cost more than running it. `asked`: by kind, `[place, ...key]` each. It has the rights of its caller.
+ * itself, planning it would cost more than running it. `asked`: a kind, then an array for each part of its keys, as a text; then the next kind. It has
+ * the rights of its caller.
  */
 const READ = `
-CREATE OR REPLACE FUNCTION @.read_1(ns text, since bigint, asked json) RETURNS text LANGUAGE plpgsql STABLE
+CREATE OR REPLACE FUNCTION @.read_2(ns text, since bigint, asked text[]) RETURNS text LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $read$
 DECLARE
-  found text := ''; part text; generation bigint; changes text;
+  found text := ''; part text; generation bigint; changes text; at integer := 1;
 BEGIN
   SELECT g.value INTO generation FROM @.generation g WHERE g.namespace = ns;
   SELECT string_agg(json_build_array(c.generation, c.touched)::text, ',' ORDER BY c.generation) INTO changes
   FROM @.change c WHERE c.namespace = ns AND c.generation > since;
-${Object.entries(RECORD_TABLES).map(foundOf).join("")}
+  WHILE at <= cardinality(asked) LOOP
+    CASE asked[at]${Object.entries(RECORD_TABLES).map(foundOf).join("")}
+    END CASE;
+    found := found || coalesce(part, '');
+  END LOOP;
   RETURN '{"generation":' || coalesce(generation, 0) || ',"changes":[' || coalesce(changes, '') || '],"found":[' || substr(found, 2) || ']}';
 END
 $read$;
 `;
 
-const READ_FUNCTIONS: readonly SchemaFunction[] = [{ name: "read_1(text, bigint, json)", text: READ, role: "read" }];
+const READ_FUNCTIONS: readonly SchemaFunction[] = [{ name: "read_2(text, bigint, text[])", text: READ, role: "read" }];
 
 /** In this order: a function is made before those that call it. */
 const COMMIT_FUNCTIONS: readonly SchemaFunction[] = [

@@ -3,7 +3,7 @@ import { RECORD_PARTS } from "./schema-records.ts";
 import { TAKE_PARTS } from "./schema-takes.ts";
 
 /** The version that this package makes and works with: it grows with each table, and with each function. */
-export const SCHEMA_VERSION = 6;
+export const SCHEMA_VERSION = 7;
 
 /**
  * Packages older than this one would misread the tables: since version 2 limits may say more than rates (domain/limits/beyond-rates.ts), since

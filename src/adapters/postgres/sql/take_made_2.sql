@@ -4,23 +4,29 @@
 -- under the same number. Order of locks: that of take_2.
 --
 -- What stands between "new" and "end" is for buckets that are new; take_summed_1 is the same function without it, for each part of a plan costs
--- every take. `made`: their rows, as they are before the batch. Where one is there by now, that counts; where somebody would be refused, none
--- is made.
+-- every take. `made`: rows as they are before the batch, those that differ by more than their keys, and `places`: for each bucket which of them is its
+-- own, 0 where the bucket is not new: a thousand new ids mostly go by the same limits. Where a row is there by now, that counts; where somebody would be
+-- refused, none is made.
 --
 -- The answer, which the lane keeps too, has the rows as they were before, by bucket: their numbers, their marks, and what levels_after_1 says of
 -- them; null there: the bucket has not enough.
 --
 -- nums: durable (1) or not (0), lock_ms, ahead_max_ms, generation, counts (1) or not (0), the latest reading; then of each bucket: its requests,
 -- the change that it must have met, the place of its first step, the number of its steps; then the steps.
-CREATE OR REPLACE FUNCTION @.take_made_1(
-  ns text, lane_id text, lane_seq bigint, entities_text text, resources_text text, signatures_text text, nums_text text/* new */, made json/* end */
+CREATE OR REPLACE FUNCTION @.take_made_2(
+  ns text, lane_id text, lane_seq bigint, entities_text text, resources_text text, signatures_text text, nums_text text/* new */, made json, places_text text/* end */
 ) RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $take$
 DECLARE
   entities CONSTANT text[] := entities_text; resources CONSTANT text[] := resources_text;
   signatures CONSTANT text[] := signatures_text; nums CONSTANT bigint[] := nums_text;
   counts CONSTANT boolean := nums[5] = 1; latest CONSTANT bigint := nums[6];
-  stamp bigint; answer text;/* new */ is_whole boolean;/* end */
+  stamp bigint; answer text;
+  /* new */
+  places CONSTANT integer[] := places_text;
+  fresh CONSTANT @.bucket[] := ARRAY(SELECT m FROM json_populate_recordset(NULL::@.bucket, made) m);
+  is_whole boolean;
+  /* end */
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE EXCEPTION 'takes need the isolation level read committed, this transaction has %', current_setting('transaction_isolation')
@@ -41,10 +47,10 @@ BEGIN
 
   -- The limit makes the planner expect one bucket: it looks each up by its key, in the order of the arrays.
   WITH wanted AS (
-    SELECT w.entity, w.resource, w.i, 4 * w.i + 3 AS o
-    FROM unnest(entities, resources) WITH ORDINALITY w (entity, resource, i) LIMIT cardinality(entities)
+    SELECT w.of_entity, w.of_resource, w.i, 4 * w.i + 3 AS o
+    FROM unnest(entities, resources) WITH ORDINALITY w (of_entity, of_resource, i) LIMIT cardinality(entities)
   ), found AS MATERIALIZED (
-    SELECT b.i, b.o, b.namespace, b.entity, b.resource, b.version, b.requests, cardinality(b.tokens) AS n, b.marks,
+    SELECT b.i, b.o, b.namespace, b.of_entity, b.of_resource, b.version, b.requests, cardinality(b.tokens) AS n, b.marks,
       /* new */
       b.is_new, b.signature, b.limits, b.names, b.epoch_ms, b.renew_at_ms, b.valid_until_ms, b.written_ms, b.as_of_ms, b.generation,
       b.met_ms, b.hour_ms, b.capacity, b.amount, b.period, b.soft, b.reset_after, b.remainder, b.window_start, b.top_up, b.resets,
@@ -58,13 +64,16 @@ BEGIN
           nums, nums[b.o + 2]::integer, nums[b.o + 3]::integer, counts)
         ELSE '{}' END AS levels
     FROM (
-      SELECT w.i, w.o, /* new */false AS is_new, /* end */b.* FROM wanted w CROSS JOIN LATERAL (
-        SELECT * FROM @.bucket c WHERE c.namespace = ns AND c.entity = w.entity AND c.resource = w.resource FOR UPDATE
+      SELECT w.*, /* new */false AS is_new, /* end */b.* FROM wanted w CROSS JOIN LATERAL (
+        SELECT * FROM @.bucket c WHERE c.namespace = ns AND c.entity = w.of_entity AND c.resource = w.of_resource FOR UPDATE
       ) b
       /* new */
       UNION ALL
-      SELECT w.i, w.o, true, m.* FROM json_populate_recordset(NULL::@.bucket, made) m JOIN wanted w ON w.entity = m.entity AND w.resource = m.resource
-      WHERE NOT EXISTS (SELECT FROM @.bucket c WHERE c.namespace = ns AND c.entity = m.entity AND c.resource = m.resource)
+      -- Without these offsets the element would be taken out of the array once for each of its columns, and a plan that is made while there are
+      -- few buckets would read all of them.
+      SELECT w.*, true, (m.made).* FROM wanted w CROSS JOIN LATERAL (SELECT fresh[places[w.i]] AS made OFFSET 0) m
+      WHERE places[w.i] > 0
+        AND NOT EXISTS (SELECT FROM @.bucket c WHERE c.namespace = ns AND c.entity = w.of_entity AND c.resource = w.of_resource OFFSET 0)
       /* end */
     ) b
   ), judged AS MATERIALIZED (
@@ -85,17 +94,17 @@ BEGIN
       counted = f.levels[cardinality(f.levels) - f.n + 1 : cardinality(f.levels)]
     FROM found f, judged j
     -- By the whole key of a row that was found: with the namespace as it was given, a plan that is made while the table is empty reads all of it.
-    WHERE j.fits AND b.namespace = f.namespace AND b.entity = f.entity AND b.resource = f.resource
+    WHERE j.fits AND b.namespace = f.namespace AND b.entity = f.of_entity AND b.resource = f.of_resource
   /* new */
   ), inserted AS (
     INSERT INTO @.bucket (namespace, entity, resource, version, signature, limits, names, epoch_ms, renew_at_ms, valid_until_ms, written_ms,
       as_of_ms, generation, met_ms, hour_ms, requests, capacity, amount, period, soft, reset_after, tokens, remainder, counted, window_start,
       top_up, resets)
-    SELECT ns, f.entity, f.resource, stamp, f.signature, f.limits, f.names, f.epoch_ms, f.renew_at_ms, f.valid_until_ms, f.written_ms,
+    SELECT ns, f.of_entity, f.of_resource, stamp, f.signature, f.limits, f.names, f.epoch_ms, f.renew_at_ms, f.valid_until_ms, f.written_ms,
       f.as_of_ms, f.generation, f.met_ms, f.hour_ms, CASE WHEN counts THEN f.requests + nums[f.o] ELSE f.requests END, f.capacity, f.amount,
       f.period, f.soft, f.reset_after, f.levels[cardinality(f.levels) - 2 * f.n + 1 : cardinality(f.levels) - f.n], f.remainder,
       f.levels[cardinality(f.levels) - f.n + 1 : cardinality(f.levels)], f.window_start, f.top_up, f.resets
-    FROM found f, judged j WHERE j.fits AND f.is_new ORDER BY f.entity COLLATE "C", f.resource COLLATE "C"
+    FROM found f, judged j WHERE j.fits AND f.is_new ORDER BY f.of_entity COLLATE "C", f.of_resource COLLATE "C"
     ON CONFLICT DO NOTHING RETURNING 1
   /* end */
   ), kept AS (
