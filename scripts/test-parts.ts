@@ -33,6 +33,7 @@ const FOLDERS: Readonly<Record<Part, readonly string[]>> = {
 
 /** Test files that only `npm run test:deep` runs, and what has their subject in `npm test`. */
 export const DEEP_ONLY: Readonly<Record<string, string>> = {
+  "test/contract/valkey.test.ts": "the same suites on Redis: test/redis and test/contract/redis.test.ts",
   "test/dynamodb/switches.test.ts":
     "contract-switches on DynamoDB; test/limiter/switches.test.ts on conditional writes",
   "test/dynamodb/totals.test.ts": "contract-levels on DynamoDB; test/limiter/totals.test.ts on conditional writes",
