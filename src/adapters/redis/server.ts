@@ -39,7 +39,8 @@ export async function serverFacts(connection: Connection): Promise<ServerFacts |
   let text: string;
   try {
     const [reply] = await connection.send([["INFO"]]);
-    text = textOf(reply) ?? "";
+    // Some clients of a cluster ask every node, and answer its name and its text.
+    text = textOf(Array.isArray(reply) ? reply[1] : reply) ?? "";
   } catch (error) {
     if (faultOf(error) === "rights") return undefined;
     throw thrownFor(error, connection.name);
