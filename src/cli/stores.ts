@@ -9,7 +9,7 @@ import { nameAfter, type OpenOptions, type STORE_KINDS } from "../entry/store-ki
 import type { AddCheck } from "./check.ts";
 import type { CommandContext } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
-import { REDIS_CHECKS, redisChecks } from "./redis-checks.ts";
+import { REDIS_CHECKS, redisChecks, writesCheck } from "./redis-checks.ts";
 
 /** The way to a DynamoDB table, as the options and the environment say it. */
 export interface TableTarget {
@@ -171,7 +171,11 @@ function serverAt(url: string): StoreTarget {
       const { inspectRedis } = await import("../entry/redis-admin.ts");
       redisChecks(await inspectRedis({ url, timeoutMs }), add);
     },
-    check: async ({ timeoutMs }, add) => add("version", true, `schema ${await schema(timeoutMs)}`),
+    check: async ({ namespaceId, timeoutMs }, add) => {
+      const { redisWritesOf } = await import("../entry/redis-admin.ts");
+      add("version", true, `schema ${await schema(timeoutMs)}`);
+      writesCheck(await redisWritesOf({ url, namespaceId, timeoutMs }), add);
+    },
     missing: async (_timeoutMs, cause) =>
       new NotFoundError(
         "store_not_found",
