@@ -36,6 +36,7 @@ export const DEEP_ONLY: Readonly<Record<string, string>> = {
   "test/dynamodb/defects.test.ts":
     "test/defects/defects.test.ts, the same stories in memory and on SQLite; defects-*.test.ts on DynamoDB, those of its items",
   "test/dynamodb/faults-policy.test.ts": "faults-takes.test.ts on DynamoDB; test/limiter on simulated outages",
+  "test/contract/valkey.test.ts": "the same suites on Redis: test/redis and test/contract/redis.test.ts",
   "test/dynamodb/switches.test.ts":
     "contract-switches on DynamoDB; test/limiter/switches.test.ts on conditional writes",
   "test/dynamodb/totals.test.ts": "contract-levels on DynamoDB; test/limiter/totals.test.ts on conditional writes",

@@ -19,11 +19,11 @@ npm run simulate -- --help     worlds by seed, beyond those that the tests play
 ZAEL_SEED=207750000 npm run test:deep -- simulation
                                plays the worlds of another day again; each run prints the seed it begins with
 
-Tests on DynamoDB need Java 17 and Maven, those on PostgreSQL Debian's postgresql and pgbouncer, those on Redis redis-server, those of the archive Python 3.11,
+Tests on DynamoDB need Java 17 and Maven, those on PostgreSQL Debian's postgresql and pgbouncer, those on Redis redis-server and valkey-server, those of the archive Python 3.11,
 those of the dashboard Chromium, those of a full disk the right to mount one. Where one of them is missing its tests are skipped, and
 the last line says how many; with ZAEL_REQUIRE_DYNAMODB=1, ZAEL_REQUIRE_POSTGRES=1, ZAEL_REQUIRE_REDIS=1, ZAEL_REQUIRE_PGBOUNCER=1, ZAEL_REQUIRE_SMALL_DISK=1,
 ZAEL_REQUIRE_S3=1, ZAEL_REQUIRE_PYTHON=1, ZAEL_REQUIRE_BROWSER=1, ZAEL_REQUIRE_ENVOY=1, ZAEL_REQUIRE_TRAEFIK=1,
-ZAEL_REQUIRE_NGINX=1 and ZAEL_REQUIRE_CADDY=1 they fail.
+ZAEL_REQUIRE_NGINX=1, ZAEL_REQUIRE_CADDY=1 and ZAEL_REQUIRE_VALKEY=1 they fail.
 `;
 
 const root = fileURLToPath(new URL("..", import.meta.url));

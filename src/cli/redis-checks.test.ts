@@ -6,8 +6,16 @@ import { redisChecks } from "./redis-checks.ts";
 type Facts = NonNullable<RedisInspection["facts"]>;
 
 const FACTS: Facts = {
-  ...{ version: "7.0.15", isValkey: false, isReplica: false, isCluster: false, evictionPolicy: "noeviction" },
+  ...{
+    version: "7.0.15",
+    isValkey: false,
+    isReplica: false,
+    isCluster: false,
+    clusterState: undefined,
+    evictionPolicy: "noeviction",
+  },
   ...{ usedBytes: 50_000_000, maxBytes: 0, hasAppendLog: true, appendFsync: "always", replicas: [], user: "default" },
+  isDefaultUserOff: false,
 };
 
 const SOUND: RedisInspection = {
@@ -46,6 +54,14 @@ const CASES: readonly (readonly [row: string, of: Partial<Facts>, ok: boolean, t
     true,
     /^Valkey 8.0.1, a primary, a node of a cluster/,
   ],
+  [
+    "server",
+    { isCluster: true, clusterState: "fail" },
+    false,
+    /a node of a cluster whose state is fail.* \| CLUSTER NODES/,
+  ],
+  ["server", { isCluster: true, clusterState: "ok" }, true, /a primary, a node of a cluster \| $/],
+  ["durability", { isDefaultUserOff: true }, true, /default user is off, some servers drop transactions/],
   [
     "eviction",
     { evictionPolicy: "allkeys-lru" },

@@ -1,7 +1,7 @@
-import type { RedisInspection } from "../entry/redis-admin.ts";
+import type { NamespaceWrites, RedisInspection } from "../entry/redis-admin.ts";
 import type { AddCheck } from "./check.ts";
 
-export const REDIS_CHECKS = ["server", "eviction", "memory", "durability", "replicas", "slow", "tls"];
+export const REDIS_CHECKS = ["server", "eviction", "memory", "durability", "replicas", "writes", "slow", "tls"];
 
 /** Less memory than this part of the bound is little: what is idle stays for an hour. */
 const MEMORY_LEFT_LITTLE = 0.1;
@@ -49,6 +49,22 @@ export function redisChecks(found: RedisInspection, add: AddCheck): void {
     add("permissions", false, `refused: ${refused.join("; ")}`, 'The guide "Run on Redis" has the rules of the ACL.');
 }
 
+/** Whether the server has kept what it had answered, by the count of its writes. */
+export function writesCheck({ writes, loss }: NamespaceWrites, add: AddCheck): void {
+  if (loss === undefined) {
+    add("writes", true, `${writes}, and no process has noticed that some were lost`);
+    return;
+  }
+  const noticed = new Date(loss.atMs).toISOString();
+  const detail = `${writes}; ${loss.writes} or more were lost, as was noticed at ${noticed}: what they took can be taken again`;
+  add(
+    "writes",
+    true,
+    detail,
+    "Look at failovers and restarts of the server before then, and at durability and replicas here.",
+  );
+}
+
 function nameOf({ version, isValkey }: Facts): string {
   return `${isValkey ? "Valkey" : "Redis"} ${version}`;
 }
@@ -57,6 +73,9 @@ function serverCheck(facts: Facts, add: AddCheck): void {
   const mode = facts.isCluster ? ", a node of a cluster" : "";
   if (facts.isReplica) {
     add("server", false, `${nameOf(facts)}, a replica, which only reads`, "Give the address of the primary.");
+  } else if (facts.clusterState !== undefined && facts.clusterState !== "ok") {
+    const detail = `${nameOf(facts)}, a primary${mode} whose state is ${facts.clusterState}: it refuses what is asked`;
+    add("server", false, detail, "CLUSTER NODES and CLUSTER SLOTS tell which node or slot is missing.");
   } else add("server", true, `${nameOf(facts)}, a primary${mode}`);
 }
 
@@ -82,7 +101,7 @@ function megabytes(bytes: number): string {
   return `${Math.ceil(bytes / 1_048_576)} MB`;
 }
 
-function durabilityCheck({ hasAppendLog, appendFsync }: Facts, add: AddCheck): void {
+function durabilityCheck({ hasAppendLog, appendFsync, isDefaultUserOff }: Facts, add: AddCheck): void {
   if (!hasAppendLog) {
     const remedy = "Set appendonly yes, or accept that.";
     add(
@@ -93,7 +112,12 @@ function durabilityCheck({ hasAppendLog, appendFsync }: Facts, add: AddCheck): v
     );
     return;
   }
-  const atCrash = "a crash of the server loses nothing that was answered";
+  // Takes and changes are one write each. Of the other programs on such a server nobody knows.
+  const dropped =
+    isDefaultUserOff === true
+      ? "; as its default user is off, some servers drop transactions of the log, but the store has none"
+      : "";
+  const atCrash = `a crash of the server loses nothing that was answered${dropped}`;
   if (appendFsync === "always") add("durability", true, `${atCrash}, nor does a loss of power`);
   else if (appendFsync === undefined)
     add("durability", true, `${atCrash}; what a loss of power takes is not shown (CONFIG GET)`);

@@ -10,7 +10,7 @@ import type { TargetTable } from "../loadtest/target.ts";
 import type { AddCheck } from "./check.ts";
 import type { CommandContext } from "./command.ts";
 import { UsageError } from "./exit-code.ts";
-import { REDIS_CHECKS, redisChecks } from "./redis-checks.ts";
+import { REDIS_CHECKS, redisChecks, writesCheck } from "./redis-checks.ts";
 
 /** The store that a command works on: what is asked of it, whatever it is. */
 export interface StoreTarget {
@@ -164,7 +164,11 @@ function serverAt(url: string): StoreTarget {
       const { inspectRedis } = await import("../entry/redis-admin.ts");
       redisChecks(await inspectRedis({ url, timeoutMs }), add);
     },
-    check: async ({ timeoutMs }, add) => add("version", true, `schema ${await schema(timeoutMs)}`),
+    check: async ({ namespaceId, timeoutMs }, add) => {
+      const { redisWritesOf } = await import("../entry/redis-admin.ts");
+      add("version", true, `schema ${await schema(timeoutMs)}`);
+      writesCheck(await redisWritesOf({ url, namespaceId, timeoutMs }), add);
+    },
     missing: async (_timeoutMs, cause) =>
       new NotFoundError(
         "store_not_found",

@@ -2,6 +2,7 @@ import { addressOf } from "../adapters/redis/address.ts";
 import type { Connection } from "../adapters/redis/connection.ts";
 import { NotConnected, reasonOf, thrownFor } from "../adapters/redis/faults.ts";
 import { namespaceKeys } from "../adapters/redis/keys.ts";
+import { writesOf } from "../adapters/redis/lost-writes.ts";
 import {
   type ServerFacts,
   type SlowScripts,
@@ -12,6 +13,8 @@ import {
 } from "../adapters/redis/server.ts";
 import { connectionTo } from "./redis-connection.ts";
 import { aheadOf, isLocalHost } from "./server-store.ts";
+
+export type { NamespaceWrites } from "../adapters/redis/lost-writes.ts";
 
 /** Which server, and how long a command may take. */
 export interface AskedServer {
@@ -57,6 +60,11 @@ export function inspectRedis(asked: AskedServer): Promise<RedisInspection> {
       isEncrypted: isSecure,
     };
   });
+}
+
+/** The writes of a namespace, and those that its server has lost, as far as a process has noticed. */
+export function redisWritesOf({ namespaceId, ...asked }: AskedServer & { readonly namespaceId: string }) {
+  return asking(asked, (connection) => writesOf(connection, namespaceKeys(connection.prefix, namespaceId)));
 }
 
 /** Commands that every limiter sends and that change nothing; those that change something are tried when a store is opened. */

@@ -1,5 +1,6 @@
 import { after } from "node:test";
 import { Redis } from "ioredis";
+import { createClient, RESP_TYPES } from "redis";
 import { openRedis, type RedisStoreOptions } from "../../src/entry/redis.ts";
 import type { Store } from "../../src/ports/store.ts";
 import { atDepth, isDeep } from "../depth.ts";
@@ -48,6 +49,26 @@ function bySend({ url }: RedisServer): Way {
   return (prefix) => ({ send, prefix });
 }
 
+function byNodeRedis({ url }: RedisServer): Way {
+  const client = createClient({ url });
+  const typed = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer });
+  const connected = lazily(() => client.connect());
+  after(() => (client.isOpen ? client.destroy() : undefined));
+  const send: RedisStoreOptions["send"] = async (parts) => {
+    await connected();
+    return typed.sendCommand(parts as Buffer[]);
+  };
+  return (prefix) => ({ send, prefix });
+}
+
+function lazily<Value>(work: () => Promise<Value>): () => Promise<Value> {
+  let made: Promise<Value> | undefined;
+  return () => {
+    made ??= work();
+    return made;
+  };
+}
+
 await describeRedis("on a server", (server) => {
   const { url } = server;
   for (const coalesce of atDepth([true], [true, false])) {
@@ -55,23 +76,29 @@ await describeRedis("on a server", (server) => {
     contractOn(name, url, (prefix) => ({ url: `${url}?prefix=${prefix}`, coalesce }));
   }
   if (isDeep) contractOn("redis, by a client of the caller", url, bySend(server));
+  if (isDeep) contractOn("redis, by node-redis", url, byNodeRedis(server));
 });
 
 if (isDeep) {
+  const { sendByGlide } = await import("../redis/glide.ts");
   await describeRedis(
     "on a server, by a user with few rights",
-    ({ url }) => {
+    ({ url, port }) => {
       const limited = url.replace("//", "//limiter:secret@");
       contractOn("redis, with few rights", url, (prefix) => ({ url: `${limited}?prefix=${prefix}` }));
+      const send = sendByGlide({ port, credentials: { username: "limiter", password: "secret" } });
+      contractOn("redis, by GLIDE, with few rights", url, (prefix) => ({ send, prefix }));
     },
     ["--user", "limiter", "on", ">secret", "resetchannels", "~{t*}*", ...NARROW_ACL.split(" ")],
   );
   await describeRedis(
     "on a cluster",
-    ({ url }) => {
+    ({ url, port }) => {
       contractOn("redis, a cluster", `${url}?cluster=true`, (prefix) => ({
         url: `${url}?cluster=true&prefix=${prefix}`,
       }));
+      const send = sendByGlide({ port, isCluster: true });
+      contractOn("redis, by GLIDE on a cluster", `${url}?cluster=true`, (prefix) => ({ send, prefix }));
     },
     CLUSTER,
   );

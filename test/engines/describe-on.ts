@@ -6,6 +6,7 @@ const ENGINES = {
   postgres: { what: "PostgreSQL", install: "Debian's postgresql", required: "ZAEL_REQUIRE_POSTGRES" },
   pgbouncer: { what: "pooler", install: "postgresql and pgbouncer", required: "ZAEL_REQUIRE_PGBOUNCER" },
   redis: { what: "Redis", install: "Debian's redis-server", required: "ZAEL_REQUIRE_REDIS" },
+  valkey: { what: "Valkey", install: "Debian's valkey-server", required: "ZAEL_REQUIRE_VALKEY" },
   smallDisk: { what: "disk that gets full", install: "the right to mount one", required: "ZAEL_REQUIRE_SMALL_DISK" },
   s3: { what: "S3", install: "Python 3.11", required: "ZAEL_REQUIRE_S3" },
   python: { what: "Python", install: "Python 3.11", required: "ZAEL_REQUIRE_PYTHON" },

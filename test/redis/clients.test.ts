@@ -4,7 +4,8 @@ import { after, test } from "node:test";
 import { Redis } from "ioredis";
 import { createClient, RESP_TYPES } from "redis";
 import { Limit, RateLimiter } from "../../src/entry/index.ts";
-import { openRedis, type RedisStoreOptions } from "../../src/entry/redis.ts";
+import { openRedis, type RedisStoreOptions, type SendCommand } from "../../src/entry/redis.ts";
+import { sendByGlide } from "./glide.ts";
 import { newPrefix } from "./kit.ts";
 import { CLUSTER, describeRedisServers } from "./redis-server.ts";
 
@@ -79,6 +80,45 @@ describeRedisServers("clients of Redis", (start) => {
     const send: RedisStoreOptions["send"] = (parts) =>
       typed.sendCommand(parts.map((part) => (typeof part === "string" ? part : Buffer.from(part))));
     await use({ send, prefix: newPrefix() });
+  });
+
+  test("GLIDE by customCommand, also on a cluster, and where the server has forgotten the scripts", async () => {
+    const { port } = await shared;
+    await use({ send: sendByGlide({ port }), prefix: newPrefix() });
+    const node = await start(CLUSTER);
+    await use({ send: sendByGlide({ port: node.port, isCluster: true }), prefix: newPrefix() });
+    await node.ask("SCRIPT", "FLUSH");
+    await use({ send: sendByGlide({ port: node.port, isCluster: true }), prefix: newPrefix() });
+    await node.kill();
+  });
+
+  test("GLIDE on a server that is not as it should be is told what is missing, as with every client", async () => {
+    const running = await start([
+      "--maxmemory-policy",
+      "allkeys-lru",
+      "--user",
+      "few",
+      "on",
+      ">secret",
+      "~*",
+      "-@all",
+      "+info",
+    ]);
+    const prefix = newPrefix();
+    const refused = async (send: SendCommand, more: RedisStoreOptions, words: RegExp) => {
+      await assert.rejects(openRedis({ send, prefix, ...more }), { code: "store_refused", message: words });
+    };
+    const send = sendByGlide({ port: running.port });
+    await refused(send, {}, /maxmemory-policy allkeys-lru/);
+    await running.ask("CONFIG", "SET", "maxmemory-policy", "noeviction");
+    await refused(send, { durability: "full" }, /keeps no append-only file/);
+    await running.ask("CONFIG", "SET", "appendonly", "yes");
+    await refused(send, { durability: "full" }, /appendfsync everysec/);
+    await running.ask("CONFIG", "SET", "appendfsync", "always");
+    await (await openRedis({ send, prefix, durability: "full" })).close();
+    const few = sendByGlide({ port: running.port, credentials: { username: "few", password: "secret" } });
+    await refused(few, {}, /right is missing.*'get' command/);
+    await running.kill();
   });
 
   test("a service of HTTP, commands and replies as base64", async () => {

@@ -23,6 +23,9 @@ export interface RedisServer {
 
 const BINARY = process.env.ZAEL_TEST_REDIS_BINARY || "redis-server";
 
+/** Beside `valkey-server` stands `valkey-cli`: a machine may have no other. */
+const CLI = /server$/.test(BINARY) ? BINARY.replace(/server$/, "cli") : "redis-cli";
+
 /** No persistence; a test that is about it asks for it. */
 const PLAIN = ["--save", "", "--appendonly", "no"];
 
@@ -78,7 +81,7 @@ export async function startRedis(
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
   });
   const ask = async (...parts: readonly string[]) =>
-    execFileSync("redis-cli", ["-p", String(port), ...parts], { encoding: "utf8" }).trim();
+    execFileSync(CLI, ["-p", String(port), ...parts], { encoding: "utf8" }).trim();
   await start([]);
   if (settings.includes(CLUSTER[0])) {
     await ask("CLUSTER", "ADDSLOTSRANGE", "0", "16383");

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { LimiterError } from "../../domain/names/errors.ts";
-import { faultOf, NotConnected, TimeIsUp, thrownFor } from "./faults.ts";
+import { faultOf, isUnknownScript, NotConnected, TimeIsUp, thrownFor } from "./faults.ts";
 
 export type Part = string | Uint8Array;
 
@@ -194,10 +194,6 @@ function replyOf(outcome: Outcome): Reply {
 
 function knownReplyOf(outcome: Outcome): Reply | undefined {
   return "error" in outcome ? undefined : outcome.reply;
-}
-
-function isUnknownScript(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith("NOSCRIPT");
 }
 
 /** The text of a reply that is one; undefined where there is none, and where it is empty. */

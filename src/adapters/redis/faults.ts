@@ -27,6 +27,13 @@ const FAULTS = new Map(
   Object.entries(CODES).flatMap(([fault, codes]) => codes.split(" ").map((code) => [code, fault as Fault] as const)),
 );
 
+/** GLIDE, and what else is made of redis-rs, has words of its own for errors that servers begin with a code. */
+const KINDS: Readonly<Record<string, string>> = {
+  ...{ NoScriptError: "NOSCRIPT", PermissionDenied: "NOPERM", AuthenticationFailed: "WRONGPASS", ReadOnly: "READONLY" },
+  ...{ BusyLoadingError: "LOADING", ClusterDown: "CLUSTERDOWN", TryAgain: "TRYAGAIN", MasterDown: "MASTERDOWN" },
+  ...{ Moved: "MOVED", Ask: "ASK", CrossSlot: "CROSSSLOT", ResponseError: "ERR" },
+};
+
 /** Time was up before the server had answered. */
 export class TimeIsUp extends Error {
   constructor(timeoutMs: number) {
@@ -109,6 +116,11 @@ export function thrownFor(error: unknown, name: string): unknown {
   }
 }
 
+/** The server does not know the script: nothing of it ran. */
+export function isUnknownScript(error: unknown): boolean {
+  return codeOf(error) === "NOSCRIPT";
+}
+
 /** Why, without anything of an address: of the system's errors only the code, of the server's its message. */
 export function reasonOf(error: unknown): string {
   if (error instanceof NotConnected && error.cause !== undefined) return reasonOf(error.cause);
@@ -147,19 +159,24 @@ function isRightRefused(error: unknown): boolean {
 function isEndOfConnection(error: unknown): boolean {
   return (
     error instanceof Error &&
-    /connection (is )?(terminated|ended|closed|error|lost)|socket|max retries per request|client is closed|fetch failed/i.test(
+    /connection (is )?(terminated|ended|closed|error|lost)|socket|in recovery|max retries per request|client is closed|fetch failed|timed out/i.test(
       error.message,
     )
   );
 }
 
 function isReplyError(error: unknown): boolean {
-  return error instanceof Error && /^[A-Z]{2,} /.test(error.message);
+  return error instanceof Error && (/^[A-Z]{2,} /.test(error.message) || kindOf(error) !== undefined);
 }
 
 /** The code of a system's error, or the first word of a server's. */
 function codeOf(error: unknown): string | undefined {
   if (!(error instanceof Error)) return undefined;
   if ("code" in error && typeof error.code === "string" && error.code !== "") return error.code;
-  return /^(-?)([A-Z]{2,})\b/.exec(error.message)?.[2];
+  return kindOf(error) ?? /^(-?)([A-Z]{2,})\b/.exec(error.message)?.[2];
+}
+
+function kindOf({ message }: Error): string | undefined {
+  const kind = /\bsignalled by the server: - (\w+): /.exec(message)?.[1];
+  return kind === undefined ? undefined : KINDS[kind];
 }

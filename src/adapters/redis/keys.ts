@@ -29,6 +29,7 @@ export interface Hint {
  * | `g` | the generation, as decimal text |
  * | `gc` | what the last changes touched: JSON `[[generation, [name, …]], …]` |
  * | `n` | how many calls have written: the version of what the last one wrote |
+ * | `nl` | the last loss of writes that was noticed, for `doctor`: JSON |
  * | `b#entity#resource` | a bucket |
  * | `u#entity#resource#hourMs` | what a bucket counted in an hour |
  * | `w#lane` | the last call of a lane |
@@ -47,6 +48,7 @@ export class NamespaceKeys {
   readonly generation: string;
   readonly changes: string;
   readonly writes: string;
+  readonly lostWrites: string;
   readonly auditCount: string;
   readonly registrySeen: string;
 
@@ -56,6 +58,7 @@ export class NamespaceKeys {
     this.generation = `${this.#begin}g`;
     this.changes = `${this.#begin}gc`;
     this.writes = `${this.#begin}n`;
+    this.lostWrites = `${this.#begin}nl`;
     this.auditCount = `${this.#begin}an`;
     this.registrySeen = `${this.#begin}s`;
   }

@@ -242,6 +242,8 @@ export async function purgeSome(
   }
   if (looked >= limitMax) return { kind: "done", generations: new Map(), deleted, mayBeMore: true };
   const others = Object.keys(INDEXES).filter((name) => !(name in PURGED));
-  await connection.send([["DEL", keys.changes, ...others.map((name) => keys.index(name as IndexName))]]);
+  await connection.send([
+    ["DEL", keys.changes, keys.lostWrites, ...others.map((name) => keys.index(name as IndexName))],
+  ]);
   return { kind: "done", generations: new Map(), deleted };
 }

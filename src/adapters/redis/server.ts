@@ -1,5 +1,5 @@
 import { LimiterError, NotFoundError, ValidationError, VersionError } from "../../domain/names/errors.ts";
-import { type Connection, textOf } from "./connection.ts";
+import { type Connection, type Reply, textOf } from "./connection.ts";
 import { faultOf, thrownFor } from "./faults.ts";
 import { metaKey } from "./keys.ts";
 
@@ -12,6 +12,8 @@ export interface ServerFacts {
   readonly isValkey: boolean;
   readonly isReplica: boolean;
   readonly isCluster: boolean;
+  /** Undefined: it is no node of a cluster, or does not tell. */
+  readonly clusterState: string | undefined;
   readonly evictionPolicy: string;
   readonly usedBytes: number;
   /** 0: there is no bound. */
@@ -21,6 +23,8 @@ export interface ServerFacts {
   readonly appendFsync: string | undefined;
   readonly replicas: readonly { readonly name: string; readonly lagS: number }[];
   readonly user: string | undefined;
+  /** Undefined: this user may not ask. */
+  readonly isDefaultUserOff: boolean | undefined;
 }
 
 /** The rules under which a store is opened. */
@@ -39,7 +43,8 @@ export async function serverFacts(connection: Connection): Promise<ServerFacts |
   let text: string;
   try {
     const [reply] = await connection.send([["INFO"]]);
-    text = textOf(reply) ?? "";
+    // Some clients of a cluster ask every node, and answer its name and its text.
+    text = textOf(Array.isArray(reply) ? reply[1] : reply) ?? "";
   } catch (error) {
     if (faultOf(error) === "rights") return undefined;
     throw thrownFor(error, connection.name);
@@ -54,6 +59,7 @@ export async function serverFacts(connection: Connection): Promise<ServerFacts |
     isValkey: facts.has("valkey_version"),
     isReplica: of("role") === "slave",
     isCluster: of("cluster_enabled") === "1",
+    clusterState: of("cluster_enabled") === "1" ? await clusterStateOf(connection) : undefined,
     evictionPolicy: of("maxmemory_policy"),
     usedBytes: Number(of("used_memory")),
     maxBytes: Number(of("maxmemory")),
@@ -61,6 +67,7 @@ export async function serverFacts(connection: Connection): Promise<ServerFacts |
     appendFsync: await settingOf(connection, "appendfsync"),
     replicas,
     user: await userOf(connection),
+    isDefaultUserOff: await isDefaultUserOff(connection),
   };
 }
 
@@ -105,6 +112,26 @@ async function userOf(connection: Connection): Promise<string | undefined> {
   try {
     const [reply] = await connection.send([["ACL", "WHOAMI"]]);
     return textOf(reply);
+  } catch {
+    return undefined;
+  }
+}
+
+async function clusterStateOf(connection: Connection): Promise<string | undefined> {
+  try {
+    const [reply] = await connection.send([["CLUSTER", "INFO"]]);
+    return /^cluster_state:(\w+)/m.exec(textOf(reply) ?? "")?.[1];
+  } catch {
+    return undefined;
+  }
+}
+
+async function isDefaultUserOff(connection: Connection): Promise<boolean | undefined> {
+  try {
+    const [reply] = await connection.send([["ACL", "GETUSER", "default"]]);
+    const parts = (reply ?? []) as readonly Reply[];
+    const flags = parts[parts.findIndex((part) => textOf(part) === "flags") + 1] as readonly Reply[];
+    return flags.some((flag) => textOf(flag) === "off");
   } catch {
     return undefined;
   }

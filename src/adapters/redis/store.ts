@@ -43,7 +43,7 @@ async function storeOn(options: RedisOptions): Promise<Store> {
   await server?.read();
   const clock = given.kind === "given" ? given.clock : (server as ServerClock).clock;
   const keysOf = (namespaceId: string) => namespaceKeys(connection.prefix, namespaceId);
-  const lost = new LostWrites(connection, keysOf);
+  const lost = new LostWrites(connection, keysOf, () => clock.now());
   const records = new RedisRecords(connection, adminTimeoutMs, openHourOf, (id, writes) => lost.note(id, writes));
   const batches = new RedisBatches({
     ...{ connection, keysOf, now: () => clock.now(), audit: records.auditTrail, replicas },

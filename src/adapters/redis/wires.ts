@@ -10,7 +10,7 @@ export function wireOfSend(send: SendCommand): Wire {
     ready: async () => {},
     pipeline: async (commands) => {
       const outcomes: Outcome[] = [];
-      for (const command of commands) outcomes.push(await outcomeOf(() => send([...command])));
+      for (const command of commands) outcomes.push(await outcomeOf(async () => flat(await send([...command]))));
       return outcomes;
     },
     close: async () => {},
@@ -23,6 +23,19 @@ async function outcomeOf(work: () => Promise<unknown>): Promise<Outcome> {
   } catch (error) {
     return { error };
   }
+}
+
+/** A map, in whichever form a client has it, is a list of names and values in turn, as servers have always sent it. */
+function flat(reply: unknown): unknown {
+  if (typeof reply !== "object" || reply === null || reply instanceof Uint8Array) return reply;
+  if (reply instanceof Map) return [...reply].flat();
+  if (!Array.isArray(reply)) return Object.entries(reply).flat();
+  return reply.every(isPair) ? reply.flatMap(({ key, value }) => [key, value]) : reply;
+}
+
+/** GLIDE keeps names that are bytes so. */
+function isPair(one: unknown): one is { readonly key: unknown; readonly value: unknown } {
+  return typeof one === "object" && one !== null && "key" in one && "value" in one;
 }
 
 /** What of the library is used. */
