@@ -137,7 +137,9 @@ class Resolver {
     const scopes = scopesOf(entityId, resource, entity?.planId);
     const from = [entity, stints, ...scopes.map(configOf), ...scopes.map(historyOf)];
     const last = this.#last.get(resource);
-    if (last?.from.length === from.length && last.from.every((one, i) => one === from[i])) return last.level;
+    // Of one that has changed its plan the plans of before say something, too.
+    const isSame = stints === undefined && last !== undefined && last.from.every((one, i) => one === from[i]);
+    if (isSame && last.from.length === from.length) return last.level;
     const level = resolveLevel({ entityId, resource }, entity, stints, stored);
     if (this.#last.size >= RESOURCES_MAX) this.#last.clear();
     this.#last.set(resource, { from, level });

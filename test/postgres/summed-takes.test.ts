@@ -70,6 +70,8 @@ await describePostgres("takes that are summed, on PostgreSQL", ({ url, newSchema
     of: Parameters<typeof functionText>[0],
     from: string,
     to: string,
+    /** The seed that found it when this was written. */
+    seed: number,
   ])[] = [
     ["goes by the latest reading of the batch", "levels_after_1", "nums[at] - epoch_ms", "nums[6] - epoch_ms", 7],
     ["forgets the brim", "levels_after_1", "least(tokens[k], capacity[k] - refilled)", "tokens[k]", 2],
