@@ -102,32 +102,19 @@ function listOf(parts: readonly string[]): string {
 }
 
 /** Where a level's limits came from, in words. */
-export function sourceText(source: LevelExplanation["source"]): string {
-  switch (source) {
-    case "entity":
-      return "its own";
-    case "entityDefault":
-      return "its own default";
-    case "plan":
-      return "its plan on the resource";
-    case "planDefault":
-      return "its plan";
-    case "resource":
-      return "the resource";
-    case "system":
-      return "the system";
-    case "entityTotal":
-      return "its own total";
-    case "planTotal":
-      return "the total of its plan";
-    case "systemTotal":
-      return "the total of the system";
-    case "request":
-      return "the request";
-    case "none":
-      return "nowhere";
-  }
-}
+export const SOURCE_TEXTS: Readonly<Record<LevelExplanation["source"], string>> = {
+  entity: "its own",
+  entityDefault: "its own default",
+  plan: "its plan on the resource",
+  planDefault: "its plan",
+  resource: "the resource",
+  system: "the system",
+  entityTotal: "its own total",
+  planTotal: "the total of its plan",
+  systemTotal: "the total of the system",
+  request: "the request",
+  none: "nowhere",
+};
 
 /** One row of the table under the sentence. */
 export interface ExplainedRow {

@@ -2,7 +2,7 @@ import { type ConfigScope, isTotal, type LimitSource, type StoredConfig, scopesO
 import { TOTAL_RESOURCE } from "../domain/config/totals.ts";
 import type { Limit } from "../domain/limits/limit.ts";
 import { mergedLimits, sourceOf } from "../domain/limits/merged-limits.ts";
-import { NotFoundError } from "../domain/names/errors.ts";
+import { entityOf } from "./known.ts";
 import { limitText } from "./limit-text.ts";
 import { type CommandLimiter, levelsOf } from "./on-store.ts";
 
@@ -94,12 +94,5 @@ async function resourcesOf(limiter: CommandLimiter, scope: ConfigScope): Promise
 
 async function planOf(limiter: CommandLimiter, scope: ConfigScope): Promise<string | undefined> {
   if ("planId" in scope) return scope.planId;
-  if (!("entityId" in scope)) return undefined;
-  try {
-    return (await limiter.getEntity(scope.entityId)).planId;
-  } catch (error) {
-    // Limits may be set for whom nobody has created.
-    if (error instanceof NotFoundError && error.code === "entity_not_found") return undefined;
-    throw error;
-  }
+  return "entityId" in scope ? (await entityOf(limiter, scope.entityId))?.planId : undefined;
 }

@@ -78,10 +78,7 @@ function printerOf<Item>(context: CommandContext, source: ListSource<Item>): Lis
   const { output } = context;
   const { json, ndjson, quiet } = context.options;
   if (ndjson === true) {
-    return {
-      items: (items) => writeLines(context, items.map(jsonOf)),
-      end: async () => {},
-    };
+    return { items: (items) => writeLines(context, items.map(jsonOf)), end: async () => {} };
   }
   if (json === true) {
     let before = '{"items":[';

@@ -159,11 +159,7 @@ function merge(parts: CallPart[], part: CallPart): void {
     parts.push(part);
     return;
   }
-  parts[at] = {
-    ...same,
-    ...joined(withRequests(same), withRequests(part)),
-    ...holdOf([same, part]),
-  };
+  parts[at] = { ...same, ...joined(withRequests(same), withRequests(part)), ...holdOf([same, part]) };
 }
 
 function isSamePart(one: Pick<CallPart, "entityId" | "resource">, other: Pick<CallPart, "entityId" | "resource">) {

@@ -133,10 +133,7 @@ function resourceIn({ is }: Seen): string {
 function ownerIn(seen: readonly Seen[]): Attributes {
   const meta = seen.find(({ is }) => is.kind === "meta")?.item;
   const parentId = meta?.[PARENT_ID]?.S;
-  return {
-    [CASCADE]: { BOOL: meta?.[CASCADE]?.BOOL ?? false },
-    ...texts(given({ [PARENT_ID]: parentId })),
-  };
+  return { [CASCADE]: { BOOL: meta?.[CASCADE]?.BOOL ?? false }, ...texts(given({ [PARENT_ID]: parentId })) };
 }
 
 interface Level {

@@ -1,13 +1,39 @@
+import {
+  type CallerCounts,
+  callerCursor,
+  compareUsage,
+  type UsagePosition,
+  usagePositionOf,
+} from "../../domain/charge/caller-usage.ts";
+import {
+  BILLED_WRITE_EVERY_MS,
+  compareRefusals,
+  isAskedFor,
+  positionOfCursor,
+  type RefusalCount,
+  refusalCursor,
+  refusalKeyText,
+} from "../../domain/charge/refusal-count.ts";
 import { HOUR_MS, type Windows, windowEndMs, windowStartMs } from "../../domain/charge/usage.ts";
 import { VersionError } from "../../domain/names/errors.ts";
 import { shown } from "../../domain/names/names.ts";
-import type { RowReply } from "../../ports/usage-store.ts";
+import type { Page, PageRequest } from "../../domain/names/paging.ts";
+import type {
+  CallerRow,
+  CallerStore,
+  CallerSum,
+  RefusalQuery,
+  RefusalRow,
+  RefusalStore,
+  RowReply,
+  UsageQuery,
+} from "../../ports/usage-store.ts";
 import type { Attributes } from "./codec.ts";
 import type { NamespaceParts } from "./namespace-parts.ts";
-import { chunksOf, compareTexts, merged } from "./paging.ts";
+import { chunksOf, compareTexts, merged, pageOf } from "./paging.ts";
 import { tablePartition } from "./records.ts";
 import { any, type Condition, keyIn, missing, putRecord, texts } from "./records-write.ts";
-import { type KeySpan, namespaceIdKey, ROW_VERSION, type TableKey, TTL } from "./schema.ts";
+import { CALLER_COUNTS, type KeySpan, namespaceIdKey, REFUSALS, ROW_VERSION, type TableKey, TTL } from "./schema.ts";
 import {
   BOOK_SLOTS,
   type BookName,
@@ -58,7 +84,9 @@ const READ_AT_FIRST = 100;
 const READ_AT_ONCE = 1_000;
 
 /** Rows of one book and namespace: one item per row. No two processes write the same row. */
-export class BookRows<Counts> {
+abstract class BookRows<Counts> {
+  readonly isKept = true;
+  readonly writeEveryMs = BILLED_WRITE_EVERY_MS;
   readonly #namespaceId: string;
   readonly #parts: NamespaceParts;
   readonly #form: BookForm<Counts>;
@@ -78,7 +106,10 @@ export class BookRows<Counts> {
   }
 
   /** Rows by hour and bucket, in the windows that are asked for. */
-  async *rows(query: RowQuery, after: RowPlace | undefined): AsyncGenerator<BookRowName & { readonly counts: Counts }> {
+  protected async *rows(
+    query: RowQuery,
+    after: RowPlace | undefined,
+  ): AsyncGenerator<BookRowName & { readonly counts: Counts }> {
     const { entityId, window, fromMs, toMs } = query;
     const { windowStartMs: hourMs, ...place } = after ?? { windowStartMs: fromMs, entityId: "", resource: "" };
     const begin = window === "hourly" ? { ...place, hourMs } : { hourMs, entityId: "", resource: "" };
@@ -145,7 +176,7 @@ export async function writeRows<One extends Pick<Row, "version" | "mustExist">>(
  * Sums of rows after a place, in order. A window is complete once a row of a later one is read: hourly ones per bucket, longer ones are
  * held whole.
  */
-export async function* summed<Row extends BookRowName, Sum>(
+async function* summed<Row extends BookRowName, Sum>(
   rows: AsyncIterable<Row>,
   window: Windows,
   sumsOf: (rows: readonly Row[], startMs: number) => readonly Sum[],
@@ -165,7 +196,7 @@ export async function* summed<Row extends BookRowName, Sum>(
 }
 
 /** A row as an item, without its key. */
-export function bookItem<Counts>(
+function bookItem<Counts>(
   { name, attribute, encode }: BookForm<Counts>,
   namespaceId: string,
   row: Row & { readonly counts: Counts },
@@ -203,4 +234,108 @@ const CALENDAR_END_MS = Date.UTC(9999, 11, 31);
 
 function byBucket(a: BookRowName, b: BookRowName): number {
   return a.hourMs - b.hourMs || compareTexts(`${a.entityId}#${a.resource}`, `${b.entityId}#${b.resource}`);
+}
+
+const CALLED = {
+  name: "CALLED",
+  attribute: CALLER_COUNTS,
+  encode: (counts: CallerCounts) => counts,
+  decode: callerCountsOf,
+  words: { counts: "usage", form: "an object of counts", only: "usage of a caller" },
+} as const;
+
+/** Usage of callers of one namespace that no bucket counts. */
+export class DynamoCallers extends BookRows<CallerCounts> implements CallerStore {
+  constructor(parts: NamespaceParts) {
+    super(parts, CALLED);
+  }
+
+  async query(query: UsageQuery, { limit, cursor }: PageRequest): Promise<Page<CallerSum>> {
+    const after = usagePositionOf(cursor);
+    const found = summed(this.rows(query, after), query.window, (rows, windowStartMs) => {
+      const sums = new Map<string, { readonly place: UsagePosition; readonly counts: Map<string, number> }>();
+      for (const { entityId, resource, counts } of rows) {
+        if (query.resource !== undefined && resource !== query.resource) continue;
+        const place = { windowStartMs, entityId, resource };
+        const sum = sums.get(callerCursor(place)) ?? { place, counts: new Map<string, number>() };
+        sums.set(callerCursor(place), sum);
+        for (const [name, count] of Object.entries(counts)) sum.counts.set(name, (sum.counts.get(name) ?? 0) + count);
+      }
+      return Array.from(sums.values(), ({ place, counts }) => ({ ...place, counts: Object.fromEntries(counts) }))
+        .filter((sum) => after === undefined || compareUsage(sum, after) > 0)
+        .sort(compareUsage);
+    });
+    return pageOf(found, limit, callerCursor);
+  }
+}
+
+/** A row as an item, without its key. */
+export function callerItem(namespaceId: string, row: CallerRow, keptS: number): Attributes {
+  return bookItem(CALLED, namespaceId, row, keptS);
+}
+
+function callerCountsOf(counts: unknown): CallerCounts | undefined {
+  if (typeof counts !== "object" || counts === null || Array.isArray(counts)) return undefined;
+  return Object.values(counts).every(Number.isSafeInteger) ? (counts as CallerCounts) : undefined;
+}
+
+type RefusalCounts = RefusalRow["counts"];
+
+const REFUSED = {
+  name: "REFUSED",
+  attribute: REFUSALS,
+  encode: (counts: RefusalCounts) => counts.map(({ limit, level, total, count }) => [limit, level, total, count]),
+  decode: refusalCountsOf,
+  words: { counts: "refusals", form: "a list of limits and counts", only: "refusals" },
+} as const;
+
+export class DynamoRefusals extends BookRows<RefusalCounts> implements RefusalStore {
+  constructor(parts: NamespaceParts) {
+    super(parts, REFUSED);
+  }
+
+  async query(query: RefusalQuery, { limit, cursor }: PageRequest): Promise<Page<RefusalCount>> {
+    const after = positionOfCursor(cursor);
+    const counts = summed(this.rows(query, after), query.window, (rows, startMs) => {
+      const sums = sumsOf(rows, query, startMs);
+      return sums.filter((count) => after === undefined || compareRefusals(count, after) > 0).sort(compareRefusals);
+    });
+    return pageOf(counts, limit, refusalCursor);
+  }
+}
+
+/** A row as an item, without its key. */
+export function refusalItem(namespaceId: string, row: RefusalRow, keptS: number): Attributes {
+  return bookItem(REFUSED, namespaceId, row, keptS);
+}
+
+function sumsOf(
+  rows: readonly (BookRowName & { readonly counts: RefusalCounts })[],
+  query: RefusalQuery,
+  startMs: number,
+): RefusalCount[] {
+  const sums = new Map<string, RefusalCount>();
+  for (const { entityId, resource, counts } of rows) {
+    for (const { count, ...about } of counts) {
+      const key = { entityId, resource, ...about };
+      if (!isAskedFor(key, query)) continue;
+      const text = refusalKeyText(key);
+      const sum = (sums.get(text)?.count ?? 0) + count;
+      sums.set(text, { ...key, window: query.window, windowStartMs: startMs, count: sum });
+    }
+  }
+  return [...sums.values()];
+}
+
+function refusalCountsOf(list: unknown): RefusalCounts | undefined {
+  if (!Array.isArray(list) || !list.every(isCount)) return undefined;
+  return list.map(([limit, level, total, count]) => ({ limit, level, total, count }));
+}
+
+function isCount(entry: unknown): entry is [string, string, boolean, number] {
+  if (!Array.isArray(entry) || entry.length !== 4) return false;
+  const [limit, level, total, count] = entry as unknown[];
+  return (
+    typeof limit === "string" && typeof level === "string" && typeof total === "boolean" && Number.isSafeInteger(count)
+  );
 }

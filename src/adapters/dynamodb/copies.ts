@@ -24,7 +24,7 @@ import { hourNumber } from "../../protocol/usage/hours.ts";
 import { sheetWrite } from "../../protocol/usage/sheets.ts";
 import { historyKey, scopeOfPlanRow, scopeOfRow } from "../../stored/config-keys.ts";
 import { auditIdAt, eventItem } from "./audit.ts";
-import { callerItem } from "./caller-usage.ts";
+import { callerItem, refusalItem } from "./book-rows.ts";
 import { type Attributes, attributesOf, newBucket } from "./codec.ts";
 import { encodeConfig, hasLimits, historyIn, historyPlace, isHistoryOnly, LIMIT_HISTORY } from "./config-codec.ts";
 import { childLinkItem, childLinkKey, entityItem, entityOf, PLAN_HISTORY, planItem } from "./entities-record.ts";
@@ -34,7 +34,6 @@ import { chunksOf, cursorOf, pageAfter, placeAfter } from "./paging.ts";
 import { tablePartition } from "./records.ts";
 import { type RecordWrite, texts, updateRecord } from "./records-write.ts";
 import { refusalLogItem } from "./refusal-log.ts";
-import { refusalItem } from "./refusals.ts";
 import {
   auditKey,
   configKey,

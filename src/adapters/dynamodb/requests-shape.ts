@@ -154,12 +154,7 @@ function shapeOf({ item, when, set, place, add, remove, copy = {} }: Expressed, 
   ];
   const fixed = placeholders.types.map((type) => `":${type}":{"S":"${type}"}`);
   if (Object.keys(copy).length > 0) fixed.push(`"${NONE_THERE}":{"N":"0"}`);
-  return {
-    words,
-    head: members.map((member) => `,${member}`).join(""),
-    hasValues,
-    fixed: fixed.join(","),
-  };
+  return { words, head: members.map((member) => `,${member}`).join(""), hasValues, fixed: fixed.join(",") };
 }
 
 const EXISTENCE: Readonly<Record<Existence, readonly string[]>> = {

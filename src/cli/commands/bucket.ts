@@ -8,7 +8,7 @@ import { given } from "../../domain/names/given.ts";
 import type { LevelExplanation, OperationResult } from "../../entry/index.ts";
 import { ALLOW_UNKNOWN, BUCKET_ARGUMENTS, type CommandGroup, SCOPE_OPTIONS } from "../command.ts";
 import { UsageError } from "../exit-code.ts";
-import { definitionText, rowsOf, slotLines, sourceText } from "../explain-text.ts";
+import { definitionText, rowsOf, SOURCE_TEXTS, slotLines } from "../explain-text.ts";
 import { requireKnown } from "../known.ts";
 import { tokensText } from "../limit-text.ts";
 import type { CommandLimiter } from "../on-store.ts";
@@ -96,7 +96,7 @@ export const BUCKET_COMMANDS: CommandGroup = {
             right: true,
           },
           { title: "CAPACITY", text: ({ explained: { limit, capacity } }) => tokensText(limit, capacity), right: true },
-          { title: "FROM", text: ({ source }) => sourceText(source) },
+          { title: "FROM", text: ({ source }) => SOURCE_TEXTS[source] },
         ],
         rowsOf([own]),
       );

@@ -12,8 +12,8 @@ import {
   explainText,
   reasonsOf,
   rowsOf,
+  SOURCE_TEXTS,
   slotLines,
-  sourceText,
 } from "../explain-text.ts";
 import { limitText, tokensText } from "../limit-text.ts";
 import { type CommandLimiter, onStore } from "../on-store.ts";
@@ -74,7 +74,7 @@ export const explain = command({
           text: ({ explained, isTotal }) => `${isTotal ? "*/" : ""}${definitionText(explained)}`,
           flexible: true,
         },
-        { title: "FROM", text: ({ source }) => sourceText(source) },
+        { title: "FROM", text: ({ source }) => SOURCE_TEXTS[source] },
       ]);
       const { levels } = explanation;
       const shadows = context.options.json ? "" : await shadowLines(limiter, levels, resource, Date.now());
@@ -96,7 +96,7 @@ async function explained(context: CommandContext, explanation: PastExplanation):
       text: ({ then, isTotal }) => `${isTotal ? "*/" : ""}${limitText(then.definition)}`,
       flexible: true,
     },
-    { title: "FROM", text: ({ then }) => sourceText(then.source) },
+    { title: "FROM", text: ({ then }) => SOURCE_TEXTS[then.source] },
     { title: "SINCE", text: ({ then }) => (then.sinceMs === undefined ? "" : minuteText(then.sinceMs)) },
     { title: "UNTIL", text: ({ then }) => (then.untilMs === undefined ? "" : minuteText(then.untilMs)) },
   ]);

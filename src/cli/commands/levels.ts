@@ -46,10 +46,7 @@ const LEVELS: readonly Level[] = [
     require: async (limiter, entityId, { resource, allowUnknown }, verb) => {
       if (verb === "set") await requireKnown(limiter, { entityId, resource, allowUnknown });
     },
-    set: {
-      options: [ALLOW_UNKNOWN],
-      exitCodes: "4 no such entity or resource",
-    },
+    set: { options: [ALLOW_UNKNOWN], exitCodes: "4 no such entity or resource" },
     none: {
       short: "no limits are set there",
       text: (id, on) => `${id} has no limits of its own${on}`,
@@ -116,10 +113,7 @@ const LEVELS: readonly Level[] = [
     examples: { set: ["-l rpm:10 --on-unavailable block"], other: "" },
     scopeOf: () => ({ level: "system" }),
     titleOf: () => "system",
-    set: {
-      options: SYSTEM_OPTIONS,
-      run: setSystem,
-    },
+    set: { options: SYSTEM_OPTIONS, run: setSystem },
     none: {
       short: "no defaults are set",
       text: () => "There are no system defaults",

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { ConfigScope, StoredConfig } from "../../domain/config/config.ts";
+import type { Entity } from "../../domain/config/entity.ts";
 import { type ShownConfig, shownConfig } from "../../domain/config/overrides.ts";
 import { canonical } from "../../domain/lease/idempotency.ts";
 import { NotFoundError, ValidationError } from "../../domain/names/errors.ts";
@@ -73,7 +74,7 @@ const ISO_INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\
  * an entity that does not exist, is no mistake: the answer has the levels that would apply.
  */
 export async function levelsOf(limiter: Limiter, { entityId, planId: asked, resource }: LevelQuery) {
-  const planId = asked ?? (entityId === undefined ? undefined : await planOf(limiter, entityId));
+  const planId = asked ?? (entityId === undefined ? undefined : (await entityIfKnown(limiter, entityId))?.planId);
   const owners: readonly LevelQuery[] = [
     ...(entityId === undefined ? [] : [{ entityId }]),
     ...(planId === undefined ? [] : [{ planId }]),
@@ -103,11 +104,11 @@ export async function defaultsOf(limiter: Limiter, page: { readonly limit: numbe
   return Object.assign(items, given({ cursor: resources.cursor }));
 }
 
-async function planOf(limiter: Limiter, entityId: string): Promise<string | undefined> {
+/** An entity; undefined: it was never created, or is deleted. It has limits and usage nevertheless, and no parent or plan. */
+export async function entityIfKnown(limiter: Limiter, id: string): Promise<Entity | undefined> {
   try {
-    return (await limiter.getEntity(entityId)).planId;
+    return await limiter.getEntity(id);
   } catch (error) {
-    // An entity that was never created has limits, too, and no plan.
     if (error instanceof NotFoundError && error.code === "entity_not_found") return undefined;
     throw error;
   }

@@ -1,7 +1,6 @@
 import { ancestorsOf, type Kin, ownUsage } from "../../domain/charge/own-usage.ts";
 import { type UsageSnapshot, type UsageSummary, UsageTally } from "../../domain/charge/usage.ts";
 import type { UsageFormat } from "../../domain/charge/usage-export.ts";
-import { NotFoundError } from "../../domain/names/errors.ts";
 import { given } from "../../domain/names/given.ts";
 import type { Limiter } from "../../engine/limiter/limiter.ts";
 import { partsOf } from "../../engine/limiter/limiter-parts.ts";
@@ -9,6 +8,7 @@ import type { UsageRequest } from "../../engine/limiter/listing.ts";
 import { rowsToSum, UsageSums } from "../../engine/usage/usage-questions.ts";
 import type { RouteResponse } from "../problem.ts";
 import type { Call } from "../route.ts";
+import { entityIfKnown } from "./levels.ts";
 
 /** Usage added up as it was charged, level by level, and with each request once. */
 interface ServedSummary extends UsageSummary {
@@ -78,14 +78,8 @@ class Families {
   }
 
   async #ask(id: string): Promise<void> {
-    try {
-      const { parentId, cascade } = await this.#limiter.getEntity(id);
-      this.#kin.set(id, given({ cascade, parentId }));
-    } catch (error) {
-      // An entity that was never created, or is deleted, has usage, too, and no parent.
-      if (!(error instanceof NotFoundError) || error.code !== "entity_not_found") throw error;
-      this.#kin.set(id, { cascade: false });
-    }
+    const { parentId, cascade = false } = (await entityIfKnown(this.#limiter, id)) ?? {};
+    this.#kin.set(id, given({ cascade, parentId }));
   }
 }
 

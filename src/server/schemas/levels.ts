@@ -13,10 +13,7 @@ export const TOTAL_LEVELS = ["entityTotal", "planTotal", "systemTotal"] as const
 
 export const source = z.enum([...LEVELS, ...TOTAL_LEVELS, "none"]);
 
-const levelOptions = {
-  inherit: z.boolean().optional(),
-  appliesTo: z.enum(["everyone", "callers"]).optional(),
-};
+const levelOptions = { inherit: z.boolean().optional(), appliesTo: z.enum(["everyone", "callers"]).optional() };
 
 const ends = {
   untilMs: told(instant, "The limits count until then, in ms since 1970. Absent: they have no end.").optional(),

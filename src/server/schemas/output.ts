@@ -188,11 +188,7 @@ export const entity = answer("Entity", {
   ...recordState,
 });
 
-export const plan = answer("Plan", {
-  id: z.string(),
-  name: z.string(),
-  ...recordState,
-});
+export const plan = answer("Plan", { id: z.string(), name: z.string(), ...recordState });
 
 export const correction = answer("CorrectionResult", {
   entityId: z.string(),
