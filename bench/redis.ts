@@ -1,10 +1,11 @@
 import { Redis } from "ioredis";
-import { RateLimiterRedis } from "rate-limiter-flexible";
 import { RateLimiter } from "../src/entry/index.ts";
 import { startRedis } from "../test/redis/redis-server.ts";
 import { CALLERS, concurrently, sequentially } from "./callers.ts";
 import { type Call, KEYS, prepareChains, takingOf } from "./chains.ts";
 import { type BenchOptions, type BenchTable, compare, median, pairedRounds, quantile } from "./measure.ts";
+import { redisFleetTable } from "./redis-fleet.ts";
+import { flexibleOn, scriptBy } from "./redis-ways.ts";
 
 /**
  * The Redis store, whole engine, two limits a level: against one bare script of one INCR, called as the store calls its own, and against a peer on
@@ -23,8 +24,9 @@ export async function benchRedis({ extent }: BenchOptions): Promise<BenchTable[]
   const peer = new Redis(url);
   try {
     const ways = { ...waysOf(limiter), bare: await scriptBy(client), flexible: flexibleOn(peer) };
-    const tables = [...(await timed(ways, extent)), ...(await peers(ways, extent))];
-    return extent === "followed" ? tables : [...tables, await serverCpu(ways, () => cpuMsOf(client))];
+    const cpuMs = () => cpuMsOf(client);
+    const tables = [...(await timed(ways, extent)), ...(await peers(ways, extent)), await redisFleetTable(url, cpuMs)];
+    return extent === "followed" ? tables : [...tables, await serverCpu(ways, cpuMs)];
   } finally {
     await limiter.close();
     client.disconnect();
@@ -47,22 +49,6 @@ function waysOf(limiter: RateLimiter): Pick<RedisWays, "chain" | "many"> {
   return {
     chain: (levels) => takingOf(limiter, `of-${levels}-${levels}`),
     many: (i) => takingOf(limiter, `alone-${i % KEYS}`)(i),
-  };
-}
-
-async function scriptBy(client: Redis): Promise<Call> {
-  const sha = String(await client.script("LOAD", "return redis.call('INCR', KEYS[1])"));
-  return () => client.evalsha(sha, 1, "bare");
-}
-
-/** Two limits are two limiters, as its documentation says. */
-function flexibleOn(client: Redis): Call {
-  const limiterOf = (keyPrefix: string) =>
-    new RateLimiterRedis({ storeClient: client, points: 1_000_000_000, duration: 3_600, keyPrefix });
-  const [requests, tokens] = [limiterOf("rpm"), limiterOf("tpm")];
-  return async (i) => {
-    await requests.consume(`key-${i % KEYS}`, 1);
-    return tokens.consume(`key-${i % KEYS}`, 500);
   };
 }
 

@@ -144,6 +144,8 @@ export class BatchDraft {
     let index = this.#buckets.size;
     for (const [id, slot] of slots) {
       const before = this.#buckets.get(id);
+      // Most requests of a batch find their buckets as those before them want them.
+      if (before === slot) continue;
       this.#buckets.set(id, { ...slot, index: before?.index ?? index++ });
     }
   }

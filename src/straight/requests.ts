@@ -122,30 +122,55 @@ export function claimOf(
   row: ExpectedRow,
   context: RuleContext,
 ): BatchClaim {
-  const { record, signature } = row;
-  const judgedMs = Math.max(context.nowMs, record?.state.epochMs ?? context.nowMs);
-  const claim = {
-    ...{ bucket, signature, changeNumber: -1, origin: undefined, isSummable: false },
-    ...{ bypass: part.of.bypass, leavePercent: 0 },
-    ...{ shadows: NOTHING_PASSES, pins: undefined, judgedMs: null, strays: [], lost: undefined },
-  };
+  const judgedMs = Math.max(context.nowMs, row.record?.state.epochMs ?? context.nowMs);
   switch (kind) {
-    case "take": {
-      const taking = { ...claim, ...ofClaim(part, row, context), ...ofTake(part, row, judgedMs, context) };
-      return { ...taking, isSummable: isSummable(taking, row) };
-    }
+    case "take":
+      return claimFrom(bucket, part, row, ofClaim(part, row, context), ofTake(part, row, judgedMs, context), true);
     case "debit":
-      return { ...claim, ...ofClaim(part, row, context), ...ofDebit(part, row, judgedMs, context) };
+      return claimFrom(bucket, part, row, ofClaim(part, row, context), ofDebit(part, row, judgedMs, context), false);
     case "credit":
-      return { ...claim, ...ofCredit(part, row, judgedMs, context) };
+      return claimFrom(bucket, part, row, OF_ITSELF, ofCredit(part, row, judgedMs, context), false);
     case "renew":
-      return { ...claim, ...ofRenewal(part, row, judgedMs, context) };
+      return claimFrom(bucket, part, row, OF_ITSELF, ofRenewal(part, row, judgedMs, context), false);
   }
 }
 
-function isSummable({ origin, strays, bypass, leavePercent }: BatchClaim, { form }: ExpectedRow): boolean {
-  if (bypass || origin !== undefined || leavePercent > 0 || strays.length > 0) return false;
-  return form.shape.isSummable && form.slices.length === 0;
+/** What a claim has by its limits, and by what is asked; what is not said of it is the default. */
+type ByLimits = Pick<BatchClaim, "changeNumber" | "origin" | "strays">;
+type ByAmounts = Pick<BatchClaim, "amounts"> & Partial<BatchClaim>;
+
+/** It goes by the limits of the row, whatever those are. */
+const OF_ITSELF: ByLimits = { changeNumber: -1, origin: undefined, strays: NOTHING };
+
+/** One literal: a batch has hundreds of claims, and to spread objects into each of them took a tenth of its time. */
+function claimFrom(
+  bucket: number,
+  { of: { bypass } }: Part,
+  { form, signature }: ExpectedRow,
+  limits: ByLimits,
+  asked: ByAmounts,
+  isTake: boolean,
+): BatchClaim {
+  const { changeNumber, origin } = limits;
+  const { amounts, leavePercent = 0, shadows = NOTHING_PASSES, pins, judgedMs = null, lost } = asked;
+  const strays = asked.strays ?? limits.strays;
+  const isPlain = isTake && !bypass && origin === undefined && leavePercent === 0 && strays.length === 0;
+  const isSummable = isPlain && form.shape.isSummable && form.slices.length === 0;
+  return {
+    bucket,
+    signature,
+    changeNumber,
+    origin,
+    isSummable,
+    bypass,
+    leavePercent,
+    amounts,
+    shadows,
+    pins,
+    judgedMs,
+    strays,
+    lost,
+  };
 }
 
 /** A row as it is expected, and the record where one is known. */
