@@ -3,7 +3,7 @@ import type { Explanation, LevelExplanation, LimitExplanation } from "../entry/i
 import { limitEndText, limitText, tokensText } from "./limit-text.ts";
 import { endText } from "./until.ts";
 
-/** What happened to a caller, in sentences that can be read aloud. */
+/** Says what a caller gets, in sentences that can be read aloud. */
 export function explainText(explanation: Explanation, consume: Readonly<Record<string, number>> | undefined): string {
   const { entityId, resource, outcome, levels } = explanation;
   if (outcome === "disabled") return `${entityId} may take nothing from ${resource}: ${disabledText(explanation)}.`;
@@ -54,7 +54,7 @@ function holdsText(limit: string, available: number, terms: LimitExplanation | u
   return `${held}${of} and is full again at ${new Date(resetsAtMs).toISOString().slice(0, 16).replace("T", " ")} UTC`;
 }
 
-/** What is still granted of each measure, by the scarcest limit of the chain that counts it. */
+/** The amount of each measure that is still granted, by the scarcest limit of the chain that counts it. */
 function mostText(levels: readonly LevelExplanation[]): string {
   const measures = [
     ...new Set(levels.flatMap(({ limits, totals }) => [...limits, ...totals].map(({ counts }) => counts))),

@@ -30,7 +30,7 @@ export function pastRows(levels: readonly PastLevel[]): readonly PastRow[] {
   ]);
 }
 
-/** What was refused in that minute, a line each, the first one first. */
+/** The refusals of that minute, a line each, the oldest first. */
 export function pastRefusals({ refusals, outcome, atMs }: PastExplanation): string {
   if (outcome === "ahead" || refusals === undefined) return "";
   const minute = minuteText(atMs).slice(-5);

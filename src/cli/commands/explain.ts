@@ -87,7 +87,7 @@ export const explain = command({
   },
 });
 
-/** What applied at an instant, and what was refused in that minute. */
+/** Prints the limits that applied at an instant, and the refusals of that minute. */
 async function explained(context: CommandContext, explanation: PastExplanation): Promise<number> {
   const draw = tableOf<PastRow>(context, [
     { title: "ENTITY", text: ({ entityId }) => entityId },
