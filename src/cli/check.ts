@@ -1,6 +1,6 @@
 import type { PostgresInspection } from "../entry/postgres-admin.ts";
 
-/** What every store is asked for, in the order in which one depends on the other. */
+/** The checks of every store, each after those that it depends on. */
 export const CHECKS = ["store", "namespace", "version", "clock", "permissions"] as const;
 
 /**
@@ -23,7 +23,7 @@ const CONNECTIONS_FEW = 8;
 /** Autovacuum removes this many before long; takes read more of them again and again. */
 const DEAD_ROWS_MANY = 10_000;
 
-/** What a limiter depends on at the server, whatever is in the schema. */
+/** Checks what a limiter needs of the server, whatever is in the schema. */
 export function serverChecks(found: PostgresInspection, add: AddCheck): void {
   const { isStandby, serverVersion, isolation } = found;
   if (isStandby)
@@ -46,7 +46,7 @@ export function serverChecks(found: PostgresInspection, add: AddCheck): void {
   rowsCheck(found, add);
 }
 
-/** What of the rights of a role this user lacks. */
+/** Checks whether this user has the rights of a role. */
 export function permissionsCheck({ user, rights: { role, lacks } }: PostgresInspection, add: AddCheck): void {
   if (lacks.length === 0) {
     add("permissions", true, `${user} ${MAY[role]}`);

@@ -71,7 +71,7 @@ function addFault(
     add("permissions", false, message);
     return;
   }
-  // What this user lacks is told already; the server answered.
+  // The rights that this user lacks are reported already; the server answered.
   if (found.some((check) => check.name === "permissions" && check.ok === false)) {
     add("store", true, `${target.name} answers`);
     return;

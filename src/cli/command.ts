@@ -71,7 +71,7 @@ type ValueOf<Row extends OptionRow> = Row extends readonly [`${string}<${string}
     ? string
     : boolean;
 
-/** What a command takes, and what its help says. */
+/** The arguments and options of a command, and the texts of its help. */
 export interface Usage<Rows extends readonly OptionRow[] = readonly OptionRow[]> {
   /** Each has its name in brackets, and what it is. */
   readonly arguments?: readonly (readonly [name: string, about: string])[];

@@ -190,7 +190,7 @@ function oldSpelling(path: readonly string[], load: CommandEntry["load"]): Comma
 
 const OLD_MODES = { disable: "disabled", enable: "enforce", bypass: "bypass", "clear-disabled": "inherit" };
 
-/** What works and is not shown: spellings of the original. */
+/** Commands that work and are not shown: spellings of the original. */
 export const HIDDEN: readonly CommandEntry[] = [
   ...(["entity", "resource"] as const).flatMap((group) => [
     ...Object.entries(OLD_MODES).map(([word, mode]) =>
@@ -212,7 +212,7 @@ export function called(args: readonly string[]): CommandEntry | undefined {
   return [...COMMANDS, ...HIDDEN].find(({ path }) => path.every((word, i) => args[i] === word));
 }
 
-/** Those whose words all stand on the command line, in order: the one that is called, and seldom another. */
+/** Whether all words of a command stand on the command line, in order: true of the one that is called, and seldom of another. */
 export function mentioned(entry: CommandEntry, args: readonly string[]): boolean {
   let at = 0;
   for (const arg of args) if (arg === entry.path[at]) at += 1;

@@ -20,7 +20,7 @@ const STACK_WORDS: Readonly<Record<string, string>> = {
   delete: "entity delete, plan delete or namespace delete",
 };
 
-/** What somebody may have meant who has a store and no stack; empty for a word that is not about stacks. */
+/** A hint for a user who has a store and no stack; empty for a word that is not about stacks. */
 export function besidesStacks(word: string): string {
   const others = STACK_WORDS[word];
   return others === undefined ? "" : `\`${word}\` is for stacks on AWS; on a store, use ${others}.`;
@@ -49,7 +49,7 @@ const WAYS_OF_COMMANDS: Ways = {
 /** How a command ends. */
 export const EXIT = { done: 0, refused: 1, usage: 2, store: 3, missing: 4, defect: 70 } as const;
 
-/** What is told of a fault, and with which code the command ends. */
+/** The report of a fault, and the exit code of the command. */
 export interface Fault {
   readonly code: string;
   readonly message: string;

@@ -19,7 +19,7 @@ interface HiddenLimit {
 /** At most this many resources are looked at where a level is about all of them. */
 const RESOURCES_MAX = 100;
 
-/** What the limits of a level hide of the levels after it: they apply in their place, unless they inherit. */
+/** The limits of later levels that those of a level hide: they apply in their place, unless they inherit. */
 export async function hiddenBy(
   limiter: CommandLimiter,
   scope: ConfigScope,
@@ -57,7 +57,7 @@ export function hiddenText(hidden: readonly HiddenLimit[]): string {
   return `Limits that would no longer apply:\n${lines.join("")}${keeps}`;
 }
 
-/** What was lost without being replaced, in a sentence; empty where nothing was. */
+/** Names the limits that were lost without being replaced; empty if there are none. */
 export function lostText(hidden: readonly HiddenLimit[]): string {
   const lost = hidden.filter(({ replaced }) => !replaced);
   const [first] = lost;

@@ -13,7 +13,7 @@ import { chosenStore, serviceToken, serviceUrl } from "./store-option.ts";
 import { useProfile } from "./stores.ts";
 import { countOf, durationMs } from "./values.ts";
 
-/** What commands call of a limiter, whether it works on a store or asks a service. */
+/** The methods of a limiter that commands call, whether it works on a store or asks a service. */
 export type CommandLimiter = {
   readonly [Name in keyof RateLimiter & keyof LimiterClient]: Loosened<RateLimiter[Name]>;
 };
@@ -90,7 +90,7 @@ async function onService<Answer>(
     return await work(limiter);
   } catch (error) {
     if (!(error instanceof NotFoundError) || error.code !== "namespace_not_found") throw error;
-    // Whoever may not list them hears what the service said.
+    // A caller that may not list them gets the error of the service.
     const known = await limiter.listNamespaces({ limit: 1000 }).then(
       (all) => all.map(({ name }) => name),
       () => undefined,
@@ -165,7 +165,7 @@ function missingNamespace(name: string, known: readonly string[]): NotFoundError
   );
 }
 
-/** What may have been meant, and what there is; begins where a sentence says that something is not there. */
+/** The near name and the known ones; the text follows a sentence that says that something is not there. */
 export function nearText(name: string, known: readonly string[]): string {
   const near = nearestName(name, known);
   if (near !== undefined) return `; did you mean ${near}?`;

@@ -105,7 +105,7 @@ export interface Output {
   readonly isClosed: boolean;
 }
 
-/** What stands at the ends of the three streams. */
+/** The terminals at the ends of the three streams. */
 export interface Terminal {
   readonly stdin: boolean;
   readonly stdout: boolean;
@@ -118,7 +118,7 @@ export interface Terminal {
   ask(question: string): Promise<string | undefined>;
 }
 
-/** What a command line runs in: the process, or a test. */
+/** The surroundings of a command line: the process, or a test. */
 export interface Host {
   readonly output: Output;
   readonly env: Readonly<Record<string, string | undefined>>;

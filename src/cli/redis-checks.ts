@@ -11,7 +11,7 @@ const LAG_MAX_S = 5;
 
 type Facts = NonNullable<RedisInspection["facts"]>;
 
-/** What a limiter depends on at the server. */
+/** Checks what a limiter needs of the server. */
 export function redisChecks(found: RedisInspection, add: AddCheck): void {
   const { facts, aheadMs, slow, refused, isLocal, isEncrypted } = found;
   if (facts === undefined) {

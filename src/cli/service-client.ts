@@ -12,14 +12,14 @@ import { type ClientOptions, LimiterClient } from "../entry/client.ts";
 import type { SetOptions } from "../entry/index.ts";
 import type { LeaseView } from "../leases/lease-view.ts";
 
-/** What one level stores, and how that is changed. */
+/** Reads and changes the configuration of one level. */
 export interface LevelAccess {
   get(scope: ConfigScope): Promise<ShownConfig>;
   /** Answers whether something was written. */
   set(scope: ConfigScope, limits: readonly Limit[], options: SetOptions): Promise<boolean>;
   /** False where there were none. */
   delete(scope: ConfigScope, options: DeleteOptions): Promise<boolean>;
-  /** What is absent of the change stays as it is in the store. */
+  /** Settings that the change does not name stay as they are in the store. */
   changeSystem(
     change: {
       readonly limits?: readonly Limit[];
@@ -86,7 +86,7 @@ export class ServiceClient extends LimiterClient {
     return { version: body.info.version, atMs: Number.isNaN(atMs) ? undefined : atMs };
   }
 
-  /** What happens from now on, or after an event that was seen; ends with the stream. */
+  /** The events from now on, or after one that was seen; ends with the stream. */
   async *events(
     query: { readonly types?: string; readonly entityId?: string; readonly resource?: string },
     { signal, lastEventId }: { readonly signal: AbortSignal; readonly lastEventId: string | undefined },

@@ -30,21 +30,21 @@ export interface StoreTarget {
   readonly table?: TargetTable;
   /** What removes idle buckets and old records, where `sweep` does not. */
   readonly sweptBy?: string;
-  /** What `doctor` looks at besides what it looks at everywhere, in this order. */
+  /** The checks of `doctor` besides those of every store, in this order. */
   readonly checkNames?: readonly string[];
   /** Looks before anything is opened: what is wrong there would keep a limiter from being opened. */
   checkFirst?(timeoutMs: number, add: AddCheck): Promise<void>;
   /** Looks at an open store. */
   check(about: { readonly namespaceId: string; readonly timeoutMs: number }, add: AddCheck): Promise<void>;
-  /** What helps against a version that does not fit; undefined: nothing in particular. */
+  /** The remedy for a version that does not fit; undefined: there is none in particular. */
   versionRemedy?(code: string): string | undefined;
   /** The schema that it has; undefined: there is none. */
   schema(timeoutMs: number): Promise<string | undefined>;
-  /** What to say where it is missing, with a name that may have been meant. */
+  /** The error for a store that is missing, with a name that may have been meant. */
   missing(timeoutMs: number, cause: unknown): Promise<NotFoundError>;
 }
 
-/** As much of a command's context as names a store. */
+/** The part of a command's context that names a store. */
 export type StoreContext = Pick<CommandContext, "options" | "env">;
 
 type FindTarget = (store: string, context: StoreContext) => StoreTarget | undefined;

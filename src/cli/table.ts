@@ -20,7 +20,7 @@ export function paintOf(context: CommandContext): Paint {
   return (format, text) => styleText(format, text, { validateStream: false });
 }
 
-/** What a stored text may have in it must not move the cursor, colour the screen, or turn the direction of what follows. */
+/** Replaces characters that would move the cursor, colour the screen, or turn the direction of what follows. */
 export function printable(text: string): string {
   return text.replace(UNPRINTABLE, "\ufffd");
 }
@@ -53,7 +53,7 @@ export function textWidth(text: string): number {
   return charactersOf(text).reduce((width, character) => width + characterWidth(character), 0);
 }
 
-/** What somebody sees as one character may be several to a program: it is never torn apart. */
+/** The characters as a reader sees them: one may be several to a program, and is never torn apart. */
 function charactersOf(text: string): readonly string[] {
   if (PLAIN.test(text)) return [...text];
   return Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment);
@@ -179,7 +179,7 @@ function widest(rows: readonly (readonly string[])[], column: number): number {
   return rows.reduce((most, row) => Math.max(most, textWidth(row[column] ?? "")), 0);
 }
 
-/** What one limit used, window by window, oldest first. */
+/** The use of one limit, window by window, oldest first. */
 export interface Series {
   readonly limit: string;
   readonly points: readonly { readonly windowStartMs: number; readonly tokens: number }[];

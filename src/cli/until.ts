@@ -34,7 +34,7 @@ export function endText(untilMs: number, nowMs = Date.now()): string {
   return `${iso.slice(0, 10) === today.slice(0, 10) ? "" : `${iso.slice(0, 10)} `}${time} UTC`;
 }
 
-/** What is shown, as it is stored: limits that have an end stand beside those that they hide. */
+/** Turns a configuration as it is shown into one as it is stored: limits that have an end stand beside those that they hide. */
 export function storedOf({ untilMs, then, accessUntilMs: _, accessThen: __, ...shown }: ShownConfig): StoredConfig {
   if (untilMs === undefined) return shown;
   const { limits, inherit, appliesTo, ...policy } = shown;

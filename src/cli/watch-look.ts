@@ -91,7 +91,7 @@ interface LookOptions {
   readonly consume: Readonly<Record<string, number>>;
   /** The reading of these limits. */
   readonly now: BucketReading;
-  /** What rates are worked out from. */
+  /** The reading that rates are worked out from. */
   readonly before: BucketReading | undefined;
   /** How many are shown. */
   readonly itemsMax: number;

@@ -69,7 +69,7 @@ async function withChanges({ scope, deps }: Side, { key, state }: CopiedBucket, 
   return { met, ...given({ changeNumber: newestMs > nowMs ? lastNumberOf(newestMs) : undefined }) };
 }
 
-/** What each limit of a bucket has at an instant, in millitokens: free, and held. */
+/** The balance of each limit of a bucket at an instant, in millitokens: free, and held. */
 export function balancesAt(side: Side, { state }: CopiedBucket, atMs: number): ReadonlyMap<string, Balance> {
   const { shards: _, ...whole } = state;
   const then = atMs <= whole.epochMs ? whole : advanced(whole, atMs, side.deps.calendar);

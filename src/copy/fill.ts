@@ -14,7 +14,7 @@ export interface Filling {
   onProgress(kind: string, rows: number): void;
 }
 
-/** What was read, to be compared with what was written. */
+/** The result of reading, to be compared with what was written. */
 export interface Filled {
   /** By the name of the kind. */
   readonly tallies: Readonly<Record<string, Tally>>;

@@ -73,7 +73,7 @@ interface LevelFields {
 
 type Fields = ReadonlyMap<string, string>;
 
-/** What was in force right before the event, and what is since; of a base that is set under an override, the base. */
+/** The values in force right before the event, and those since; of a base that is set under an override, the base. */
 function setChanges(events: readonly AuditEvent[], index: number, isWholeTrail: boolean): FieldChange[] {
   const event = events[index] as AuditEvent;
   const begun: LevelFields = { base: isWholeTrail ? new Map() : undefined };

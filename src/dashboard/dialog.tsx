@@ -4,7 +4,7 @@ import { metadataOf, metadataText } from "./entity-tree.ts";
 import { Button, ErrorNote, Field, Form, TextInput } from "./parts.tsx";
 import { useAction } from "./session.tsx";
 
-/** What a dialog calls when its work is done, and when it closes. */
+/** The functions that a dialog calls when its work is done, and when it closes. */
 export interface DialogEnds {
   readonly onDone: () => Promise<void>;
   readonly onClose: () => void;

@@ -300,7 +300,7 @@ interface Saved {
   readonly untilMs?: number;
 }
 
-/** What a save does to limits that run to an end, and what comes after the one that is chosen. */
+/** Says what a save does to limits that run to an end, and what comes after the chosen end. */
 function endHint(stored: StoredLimits | undefined, end: EndDraft): string | undefined {
   const running = stored?.untilMs;
   if (running !== undefined) {

@@ -322,7 +322,7 @@ function RefusalCells({ entityId, resource, limit, level, total, others, count }
   );
 }
 
-/** What tests and styles know a row of refusals by. */
+/** The attributes by which tests and styles know a row of refusals. */
 function attributesOf(testid: string, { entityId, resource, limit, level }: RefusedBy) {
   return {
     "data-testid": testid,

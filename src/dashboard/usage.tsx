@@ -246,7 +246,7 @@ interface UsageQuestion {
 
 interface UsageRead {
   readonly items: readonly UsageSnapshot[];
-  /** What totals over all resources counted, unless one resource is asked for. */
+  /** The usage of totals over all resources, unless one resource is asked for. */
   readonly totals: readonly UsageSnapshot[];
   readonly more: boolean;
   readonly kin: Kin;

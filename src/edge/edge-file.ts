@@ -6,11 +6,11 @@ import type { Template } from "./template.ts";
 /** The file of an edge: what the calls of each domain become. */
 export interface EdgeFile {
   readonly domains: ReadonlyMap<string, EdgeDomain>;
-  /** What works and is probably a mistake. */
+  /** Notes about rules that work and are probably mistakes. */
   readonly warnings: readonly string[];
 }
 
-/** What the descriptors of one domain become. */
+/** The rules by which descriptors of one domain become requests. */
 export interface EdgeDomain {
   readonly namespace: string;
   /** Whether a descriptor that no rule matches is let through or refused. */

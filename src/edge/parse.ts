@@ -302,7 +302,7 @@ function flagIn(reading: EdgeReading, place: Member | undefined): boolean {
   return (place && reading.flag(place)) ?? false;
 }
 
-/** What a rule matches, and its place in the file. */
+/** The match of a rule, and its place in the file. */
 interface MatchAt {
   readonly match: EdgeRule["match"];
   readonly entry: DocumentEntry;
@@ -331,7 +331,7 @@ function isWithin(inner: Matcher, outer: Matcher | undefined): boolean {
   return inner !== "any" && [...inner].every((value) => outer.has(value));
 }
 
-/** What works and is probably a mistake: a bare `{key}` that can give an id which another template gives, too. */
+/** Warns of what works and is probably a mistake: a bare `{key}` that can give an id which another template gives, too. */
 function warningsOf(domains: ReadonlyMap<string, EdgeDomain>): readonly string[] {
   const all = [...domains.values()];
   const texts = [...new Set(all.map(({ namespace }) => namespace))].flatMap((namespace) => {

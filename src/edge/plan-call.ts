@@ -37,7 +37,7 @@ export interface SettledPart extends Pick<CallPart, "entityId" | "resource" | "c
   readonly leaseId: string;
 }
 
-/** What a call asks for. Every descriptor is in exactly one of the lists. */
+/** The work that a call asks for. Every descriptor is in exactly one of the lists. */
 export interface CallPlan {
   /** All or nothing. */
   readonly takes: readonly CallPart[];
@@ -52,7 +52,7 @@ export interface CallPlan {
   readonly tooMuch: readonly CallPart[];
 }
 
-/** What the call of a domain asks for. `hits`: those of descriptors that have none of their own. */
+/** Plans the work of a call of a domain. `hits`: those of descriptors that have none of their own. */
 export function planCall(domain: EdgeDomain, descriptors: readonly Descriptor[], hits: number): CallPlan {
   const plan = new PlanDraft();
   for (const [i, descriptor] of descriptors.entries()) plan.add(domain, descriptor, descriptor.hits ?? hits, i);

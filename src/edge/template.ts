@@ -9,7 +9,7 @@ export type EntryText = string | Uint8Array;
 /** A text with places for values: `ip-{remote_address}`. */
 export interface Template {
   readonly text: string;
-  /** What stands before the first place, between the places, and after the last: one more than there are keys. */
+  /** The texts before the first place, between the places, and after the last: one more than there are keys. */
   readonly literals: readonly [string, ...string[]];
   readonly keys: readonly string[];
 }

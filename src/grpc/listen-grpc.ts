@@ -35,7 +35,7 @@ export type GrpcMethod =
   | { readonly kind: "unary"; answer(call: GrpcCall): Promise<Buffer> }
   | { readonly kind: "stream"; open(call: GrpcCall, stream: GrpcStream): Promise<void> };
 
-/** What a server has of the program around it. */
+/** The functions and bounds that the program around a server gives it. */
 interface GrpcServing {
   /** The method of a path; undefined: there is none. */
   find(path: string): GrpcMethod | undefined;

@@ -258,7 +258,7 @@ export function writeCommitResponse(isReleased: boolean, before: number): Buffer
   return writer.bytes;
 }
 
-/** What `grpc.health.v1` answers, by its number. */
+/** The answers of `grpc.health.v1`, by their numbers. */
 export const HEALTH = { SERVING: 1, NOT_SERVING: 2, SERVICE_UNKNOWN: 3 } as const;
 
 export type Health = keyof typeof HEALTH;

@@ -22,7 +22,7 @@ import type { Change } from "./manifest.ts";
 const READS_MAX = 16;
 const PAGE = 1_000;
 
-/** What is stored of pieces, by key. */
+/** The stored values of pieces, by key. */
 interface LivePieces {
   /** Pieces without a value are left out. Those that something hides until an instant have the value that counts afterwards. */
   readonly values: ReadonlyMap<string, PieceValue>;

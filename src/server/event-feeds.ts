@@ -25,7 +25,7 @@ interface FeedsOptions {
   readonly lookSeconds: number;
 }
 
-/** What the service keeps for a tenant while it has streams, and for a while after. */
+/** The event feed of a tenant, kept while it has streams and for a while after. */
 interface TenantFeed {
   readonly tenant: Tenant;
   readonly feed: EventFeed;

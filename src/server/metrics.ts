@@ -1,3 +1,4 @@
+import { BoundedMap } from "../domain/names/bounded-map.ts";
 import { HoldLost } from "../domain/names/errors.ts";
 import {
   type At,
@@ -6,7 +7,9 @@ import {
   REQUEST_SECONDS,
   resultOfRefusal,
 } from "../engine/limiter/metric-terms.ts";
-import type { Published } from "../ports/events.ts";
+import type { OverviewDegraded } from "../engine/overview/overview.ts";
+import type { DegradedEvent, Published, UnavailableEvent } from "../ports/events.ts";
+import type { Clock } from "../ports/system.ts";
 import type { WebhookResult } from "./webhook.ts";
 
 type Labels = Readonly<Record<string, string>>;
@@ -265,5 +268,41 @@ export class Metrics {
     for (const limit in amounts) {
       this.#tokens.add({ direction, limit: this.#names.limit(at, limit), ...at }, amounts[limit] ?? 0);
     }
+  }
+}
+
+const KEPT_MS = 3_600_000;
+/** A fault that goes on is kept once a minute: enough to see since when it lasts. */
+const APART_MS = 60_000;
+/** A namespace has at most this many; 60 of one reason are a whole hour. */
+const FAULTS_MAX = 240;
+const NAMESPACES_MAX = 256;
+
+/** Remembers the faults of the last hour, by namespace, as this service saw them. */
+export class RecentFaults {
+  readonly #clock: Clock;
+  /** Oldest first. */
+  readonly #faults = new BoundedMap<OverviewDegraded[]>(NAMESPACES_MAX);
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  add({ namespace, reason }: DegradedEvent | UnavailableEvent): void {
+    const atMs = this.#clock.now();
+    const recent = this.#recent(namespace, atMs);
+    const isKnown = recent.some((fault) => fault.reason === reason && fault.atMs > atMs - APART_MS);
+    if (isKnown || recent.length >= FAULTS_MAX) return;
+    recent.push({ atMs, reason });
+    this.#faults.set(namespace, recent);
+  }
+
+  /** Newest first. */
+  of(namespace: string): readonly OverviewDegraded[] {
+    return this.#recent(namespace, this.#clock.now()).toReversed();
+  }
+
+  #recent(namespace: string, nowMs: number): OverviewDegraded[] {
+    return (this.#faults.get(namespace) ?? []).filter(({ atMs }) => atMs > nowMs - KEPT_MS);
   }
 }

@@ -10,7 +10,7 @@ import { StoredLeases, type StoredLeasesOptions } from "../leases/stored-leases.
 import type { MaybePromise } from "../ports/bucket-store.ts";
 
 /**
- * What a service knows of a namespace by its name.
+ * The state of a namespace, as a service knows it by its name.
  * - `unknown`: nobody has asked for it yet.
  * - `looking`: the store was asked, and has not answered.
  * - `ready`: it is registered under this id.

@@ -14,7 +14,7 @@ interface CorrectionOptions {
   readonly allowUnknown?: boolean;
 }
 
-/** What is charged or given back, and whether the entity has to be known. */
+/** The amounts to charge or give back, and whether the entity has to be known. */
 type Correction = CorrectionRequest & { readonly allowUnknown: boolean | undefined };
 
 const OPTIONS = [

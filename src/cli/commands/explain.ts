@@ -10,6 +10,11 @@ import {
   definitionText,
   type ExplainedRow,
   explainText,
+  minuteText,
+  type PastRow,
+  pastRefusals,
+  pastRows,
+  pastText,
   reasonsOf,
   rowsOf,
   SOURCE_TEXTS,
@@ -17,7 +22,6 @@ import {
 } from "../explain-text.ts";
 import { limitText, tokensText } from "../limit-text.ts";
 import { type CommandLimiter, onStore } from "../on-store.ts";
-import { minuteText, type PastRow, pastRefusals, pastRows, pastText } from "../past-text.ts";
 import { printValue } from "../print.ts";
 import { jsonOf, tableOf } from "../table.ts";
 import { leavePercentOf, momentMs, tokensOf } from "../values.ts";
@@ -87,7 +91,7 @@ export const explain = command({
   },
 });
 
-/** What applied at an instant, and what was refused in that minute. */
+/** Prints the limits that applied at an instant, and the refusals of that minute. */
 async function explained(context: CommandContext, explanation: PastExplanation): Promise<number> {
   const draw = tableOf<PastRow>(context, [
     { title: "ENTITY", text: ({ entityId }) => entityId },

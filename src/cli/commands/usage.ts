@@ -12,10 +12,10 @@ import {
   SCOPE_OPTIONS,
 } from "../command.ts";
 import { EXIT } from "../exit-code.ts";
+import { minuteText, secondText } from "../explain-text.ts";
 import { tokensText } from "../limit-text.ts";
 import { type CommandLimiter, onStore } from "../on-store.ts";
 import { writeWhole } from "../output.ts";
-import { minuteText, secondText } from "../past-text.ts";
 import { list, show } from "../plain-commands.ts";
 import { fieldsText, isJson, pageFrom, progressLine, requireUninterrupted } from "../print.ts";
 import { chartText, type Series } from "../table.ts";

@@ -21,7 +21,7 @@ const ANSWER_MS = 10_000;
 /** A question of a proxy about a request of its user. */
 export interface ForwardedQuestion {
   readonly domain: string;
-  /** What stands behind the address of the question. Undefined: nothing. */
+  /** The path behind the address of the question. Undefined: there is none. */
   readonly below: string | undefined;
 }
 
@@ -56,7 +56,7 @@ export async function answerForwarded(
   const caller = callerOfQuestion(parts, request, gate);
   requireScope(caller, "acquire", () => "forward auth");
   const domain = edge.domain(name);
-  // Who may not use a namespace does not learn which domains there are.
+  // A caller that may not use a namespace does not learn which domains there are.
   if (domain !== undefined) requireNamespace(caller, domain.namespace);
   if (domain?.http === undefined) {
     const what = domain === undefined ? "has no such domain" : "has no http for this domain";

@@ -16,7 +16,7 @@ import { exceededBy } from "../../engine/refusal/refused.ts";
 import { ofOther, standingsOf } from "../../engine/refusal/standing.ts";
 import type { CallRefusal } from "./decision.ts";
 
-// What the parts of a call have to do with limits: which they reach, which measures count, whether they would fit.
+// This file relates the parts of a call to limits: which they reach, which measures count, whether they would fit.
 
 type Place = Pick<CallPart, "entityId" | "resource">;
 

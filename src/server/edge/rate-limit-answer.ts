@@ -19,7 +19,7 @@ import { Problem } from "../problem.ts";
 import type { CallRefusal, Decision } from "./decision.ts";
 import { isOwnOf, standingsOfPart } from "./parts-on-limits.ts";
 
-/** What answers are made with, besides the decision. */
+/** The terms of an answer, besides the decision. */
 export interface AnswerTerms {
   readonly domain: Pick<EdgeDomain, "levels">;
   readonly limiter: Limiter;
@@ -37,7 +37,7 @@ export function limitFields(decision: Decision, terms: AnswerTerms): Readonly<Re
   return refusalHeaders(waits, standings, terms.units);
 }
 
-/** What a refusal says, for whoever made the request behind the proxy. */
+/** The problem that a refusal becomes, for the client behind the proxy. */
 export function problemOf({ error, code }: CallRefusal, { domain }: Pick<AnswerTerms, "domain">): object {
   if (!(error instanceof Problem)) return { ...error.toProblem({ levels: domain.levels }), code };
   const type = `urn:zae-limiter:problem:${code}`;
@@ -64,7 +64,7 @@ export function rateLimitResponse(decision: Decision, descriptors: number, terms
   };
 }
 
-/** What is shown of the limit of a part. */
+/** The limit of a part, as an answer shows it. */
 interface Shown {
   readonly limit: CurrentLimit | undefined;
   readonly remaining: number | undefined;

@@ -100,7 +100,7 @@ const correctionBody = strictObject({
 
 const CORRECTED = ["What it did.", output.correction, "Idempotency-Replayed"] as const;
 
-/** What is known only afterwards, without a lease. */
+/** Corrections by amounts that are known only afterwards, without a lease. */
 export const correctionRoutes: readonly Route[] = [
   route("POST charge", "Charge without a lease", {
     note: "Debits in full, into debt if need be, and never refused.",
