@@ -65,7 +65,7 @@ export class LostWrites {
 const SAME_LOSS_MS = 60_000;
 
 /** At least so many writes were lost; it was noticed at this instant. */
-export interface WritesLoss {
+interface WritesLoss {
   readonly writes: number;
   readonly atMs: number;
 }
