@@ -135,7 +135,7 @@ export function claimOf(
   }
 }
 
-/** What a claim has by its limits, and by what is asked; what is not said of it is the default. */
+/** The part of a claim that its limits make; beside it stands the part that its amounts make, where what is not said is the default. */
 type ByLimits = Pick<BatchClaim, "changeNumber" | "origin" | "strays">;
 type ByAmounts = Pick<BatchClaim, "amounts"> & Partial<BatchClaim>;
 

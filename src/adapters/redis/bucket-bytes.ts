@@ -11,6 +11,7 @@ import type {
   VersionedRow,
 } from "../../ports/batch-store.ts";
 import { REQUESTS_COUNTER } from "../../stored/open-hour.ts";
+import { bufferOf } from "./bytes.ts";
 
 /**
  * A bucket as it is stored, which `lua/` reads and writes in place:
@@ -173,11 +174,10 @@ function parsed(stored: Uint8Array): Parsed {
 }
 
 function partsFrom(stored: Uint8Array, from: number, levelCount: number): Parsed {
-  const bytes = Buffer.from(stored.buffer, stored.byteOffset, stored.byteLength);
-  const view = new DataView(stored.buffer, stored.byteOffset, stored.byteLength);
+  const bytes = bufferOf(stored);
   const numbers: number[] = [];
   let at = from + 8 * (ROW_NUMBERS.length + LEVEL_WIDTH * levelCount);
-  for (let place = from; place < at; place += 8) numbers.push(view.getFloat64(place, true));
+  for (let place = from; place < at; place += 8) numbers.push(bytes.readDoubleLE(place));
   const textOf = (length: number): string => {
     assert(at + length <= bytes.length, "a bucket that is cut off");
     at += length;
@@ -198,10 +198,20 @@ function partsFrom(stored: Uint8Array, from: number, levelCount: number): Parsed
 
 function rowPartsOf({ numbers, signature, marks }: Pick<Parsed, "numbers" | "signature" | "marks">): RowParts {
   const at = (name: RowNumber) => finite(numbers[ROW_PLACES[name]] as number);
+  // One literal: a row is read with each answer.
   return {
-    ...{ signature, marks, version: at("version"), epochMs: at("epochMs"), renewAtMs: at("renewAtMs") },
-    ...{ validUntilMs: at("validUntilMs"), writtenMs: at("writtenMs"), asOfMs: at("asOfMs") },
-    ...{ generation: at("generation"), metNumber: at("metNumber"), hourMs: at("hourMs"), requests: at("requests") },
+    signature,
+    marks,
+    version: at("version"),
+    epochMs: at("epochMs"),
+    renewAtMs: at("renewAtMs"),
+    validUntilMs: at("validUntilMs"),
+    writtenMs: at("writtenMs"),
+    asOfMs: at("asOfMs"),
+    generation: at("generation"),
+    metNumber: at("metNumber"),
+    hourMs: at("hourMs"),
+    requests: at("requests"),
   } as RowParts;
 }
 

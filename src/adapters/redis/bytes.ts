@@ -8,13 +8,18 @@ export function doubles(numbers: readonly number[]): Uint8Array {
   return isBigEndian ? bytes.swap64() : bytes;
 }
 
+/** The same bytes, with the methods of a Buffer. */
+export function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
 /** Reads the answer of a script from its beginning on. */
 export class Reader {
   readonly #bytes: Buffer;
   #at = 0;
 
   constructor(bytes: Uint8Array) {
-    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#bytes = bufferOf(bytes);
   }
 
   get isAtEnd(): boolean {

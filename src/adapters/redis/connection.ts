@@ -34,8 +34,8 @@ export type Outcome = { readonly reply: Reply } | { readonly error: unknown };
 
 /** The way of commands to the server. */
 export interface Wire {
-  /** Resolves when there is a connection; rejects with `NotConnected`. */
-  ready(): Promise<void>;
+  /** Resolves when there is a connection; rejects with `NotConnected`. Undefined: there is one. */
+  ready(): Promise<void> | undefined;
   /** Sends commands in this order, and resolves with an outcome for each. */
   pipeline(commands: readonly Command[]): Promise<readonly Outcome[]>;
   close(): Promise<void>;
@@ -175,12 +175,15 @@ export class Connection implements RedisConnection {
         clearTimeout(timer);
         resolve(value);
       };
-      this.#wire.ready().then(() => {
+      const send = () => {
         // The caller has been told that nothing was sent.
         if (state === "late") return;
         state = "sent";
         work().then(answered, failed);
-      }, failed);
+      };
+      const ready = this.#wire.ready();
+      if (ready === undefined) send();
+      else ready.then(send, failed);
     });
   }
 }

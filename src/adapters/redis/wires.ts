@@ -7,7 +7,7 @@ import { NotConnected } from "./faults.ts";
 /** A wire on a client of the caller's, by one call. Commands of a pipeline wait for each other: the client may spread them over connections. */
 export function wireOfSend(send: SendCommand): Wire {
   return {
-    ready: async () => {},
+    ready: () => undefined,
     pipeline: async (commands) => {
       const outcomes: Outcome[] = [];
       for (const command of commands) outcomes.push(await outcomeOf(async () => flat(await send([...command]))));
@@ -117,7 +117,11 @@ class ClientWire implements Wire {
   }
 
   /** Waits for the attempt that is under way, or is about to begin; where several have failed, nobody waits for the next. */
-  async ready(): Promise<void> {
+  ready(): Promise<void> | undefined {
+    return this.#client.status === "ready" ? undefined : this.#connected();
+  }
+
+  async #connected(): Promise<void> {
     const client = this.#client;
     for (;;) {
       if (client.status === "ready") return;
