@@ -212,13 +212,13 @@ function claimLevels([tokensMilli, windows, validUntilMs, passed]: ClaimJson): C
 
 const NO_SESSIONS = { windows: undefined, validUntilMs: undefined };
 
-const SUMMED_TEXT = "SELECT @.take_summed_1($1, $2, $3, $4, $5, $6, $7) AS answer";
+const SUMMED_TEXT = "SELECT @.take_summed_2($1, $2, $3, $4, $5, $6, $7) AS answer";
 const MADE_TEXT = "SELECT @.take_made_2($1, $2, $3, $4, $5, $6, $7, $8::text::json, $9) AS answer";
 
 /** Stands for a clock that is not compared, and stays within the numbers of the server. */
 const AHEAD_UNBOUNDED_MS = 2 ** 52;
 
-/** A batch that the functions `take_summed_1` and `take_made_2` take together, with its buckets as rows are locked. */
+/** A batch that the functions `take_summed_2` and `take_made_2` take together, with its buckets as rows are locked. */
 export class SummedStatement {
   readonly #batch: Batch;
   readonly #take: SummedTake;
@@ -251,7 +251,7 @@ export class SummedStatement {
     const { namespaceId, lane, seq, aheadMaxMs, countsUsage, requests, buckets } = this.#batch;
     const latestMs = requests.reduce((latest, { nowMs }) => Math.max(latest, nowMs), requests[0]?.nowMs as number);
     const head = [durability === "full" ? 1 : 0, lockMs, aheadMaxMs ?? AHEAD_UNBOUNDED_MS, requests[0]?.generation];
-    const numbers = [...head, countsUsage ? 1 : 0, latestMs];
+    const numbers = [...head, countsUsage ? 1 : 0, latestMs, this.#uppermost()];
     const steps: number[] = [];
     const stepsFrom = numbers.length + 4 * this.#sums.length + 1;
     for (const sum of this.#sums) {
@@ -272,6 +272,14 @@ export class SummedStatement {
       ],
       ...[texts(this.#sums.map(({ signature }) => signature)), `{${numbers.join(",")},${steps.join(",")}}`],
     ];
+  }
+
+  /** The place of the bucket that is the uppermost of every request: takes of other processes that share it wait for each other. 0: there is none. */
+  #uppermost(): number {
+    const { requests } = this.#batch;
+    const bucket = requests[0]?.claims.at(-1)?.bucket;
+    const isEverys = requests.every(({ claims }) => claims.at(-1)?.bucket === bucket);
+    return isEverys ? this.#sums.findIndex((sum) => sum.bucket === bucket) + 1 : 0;
   }
 
   /** The rows of buckets that are new, those that are alike once; and for each bucket the place of its row, 0 where it is not new. */

@@ -82,12 +82,12 @@ export const TAKE_TYPES = [
 
 const LEVELS_TYPES = [...Array(6).fill("bigint[]"), "bigint", "bigint[]", "integer", "integer", "boolean"];
 
-/** The functions of takes, each in a file of its own in `sql/`; the take is `take_summed_1`, or `take_made_2` where buckets are new, and `take_2` for whatever those cannot do. */
+/** The functions of takes, each in a file of its own in `sql/`; the take is `take_summed_2`, or `take_made_2` where buckets are new, and `take_2` for whatever those cannot do. */
 const FUNCTIONS = [
   ["lock_of", "text", "inner"],
   ["stamp_after", "bigint", "inner"],
   ["levels_after_1", LEVELS_TYPES.join(", "), "inner"],
-  ["take_summed_1", "text, text, bigint, text, text, text, text", "acquire"],
+  ["take_summed_2", "text, text, bigint, text, text, text, text", "acquire"],
   ["take_made_2", "text, text, bigint, text, text, text, text, json, text", "acquire"],
   ["take_2", TAKE_TYPES.join(", "), "acquire"],
   ["forget_1", "text, text[], text[], bigint[], json", "acquire"],
@@ -97,7 +97,7 @@ const FUNCTIONS = [
 
 /** The statement that makes a function. The summed take is the one that makes rows, without that. */
 export function functionText(name: (typeof FUNCTIONS)[number][0]): string {
-  if (name !== "take_summed_1") return sqlText(name);
+  if (name !== "take_summed_2") return sqlText(name);
   return sqlText("take_made_2")
     .replace(/\/\* new \*\/.*?\/\* end \*\//gs, "")
     .replace("take_made_2", name);

@@ -3,7 +3,7 @@
 -- where take_2 sets up each statement and each expression of its own. NULL: nothing was done, and take_2 judges the requests one by one
 -- under the same number. Order of locks: that of take_2.
 --
--- What stands between "new" and "end" is for buckets that are new; take_summed_1 is the same function without it, for each part of a plan costs
+-- What stands between "new" and "end" is for buckets that are new; take_summed_2 is the same function without it, for each part of a plan costs
 -- every take. `made`: rows as they are before the batch, those that differ by more than their keys, and `places`: for each bucket which of them is its
 -- own, 0 where the bucket is not new: a thousand new ids mostly go by the same limits. Where a row is there by now, that counts; where somebody would be
 -- refused, none is made.
@@ -11,8 +11,9 @@
 -- The answer, which the lane keeps too, has the rows as they were before, by bucket: their numbers, their marks, and what levels_after_1 says of
 -- them; null there: the bucket has not enough.
 --
--- nums: durable (1) or not (0), lock_ms, ahead_max_ms, generation, counts (1) or not (0), the latest reading; then of each bucket: its requests,
--- the change that it must have met, the place of its first step, the number of its steps; then the steps.
+-- nums: durable (1) or not (0), lock_ms, ahead_max_ms, generation, counts (1) or not (0), the latest reading, the place of the bucket that is the
+-- uppermost of every request (0: there is none); then of each bucket: its requests, the change that it must have met, the place of its first step,
+-- the number of its steps; then the steps.
 CREATE OR REPLACE FUNCTION @.take_made_2(
   ns text, lane_id text, lane_seq bigint, entities_text text, resources_text text, signatures_text text, nums_text text/* new */, made json, places_text text/* end */
 ) RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -42,12 +43,17 @@ BEGIN
   -- A copy of this batch that is still under way ends first.
   answer := pg_advisory_xact_lock(hashtextextended(lane_id, 1))::text;
   answer := pg_advisory_xact_lock_shared(@.lock_of(ns))::text;
+  -- Who would wait for the row of a bucket that many share waits here, before the statement below has its snapshot: there it would wait with the
+  -- row as it was, and set the whole plan up once more for the row as it is then. Whoever waits here holds nothing that others wait for.
+  IF nums[7] > 0 THEN
+    answer := pg_advisory_xact_lock(hashtextextended('@schema/' || ns || '/' || entities[nums[7]] || '/' || resources[nums[7]], 2))::text;
+  END IF;
   stamp := floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
   IF latest > stamp / 1000 + nums[3] THEN RETURN NULL; END IF;
 
   -- The limit makes the planner expect one bucket: it looks each up by its key, in the order of the arrays.
   WITH wanted AS (
-    SELECT w.of_entity, w.of_resource, w.i, 4 * w.i + 3 AS o
+    SELECT w.of_entity, w.of_resource, w.i, 4 * w.i + 4 AS o
     FROM unnest(entities, resources) WITH ORDINALITY w (of_entity, of_resource, i) LIMIT cardinality(entities)
   ), found AS MATERIALIZED (
     SELECT b.i, b.o, b.namespace, b.of_entity, b.of_resource, b.version, b.requests, cardinality(b.tokens) AS n, b.marks,
