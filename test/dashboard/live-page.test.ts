@@ -150,6 +150,7 @@ inDeepBrowser(
     await sum.getByTestId("refusal-log-open").click();
     await page.waitForURL(/#\/refusals\?hours=168&log=key-1$/);
     const logged = page.getByTestId("refusal-log-row");
+    await logged.nth(2).waitFor();
     assert.equal(await logged.count(), 3);
     assert.match(await wordsOf(logged.first()), /key-1.*api.*rpd.*of parent acme.*1.*0 of 5/);
     await page.reload();
