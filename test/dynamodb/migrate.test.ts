@@ -18,7 +18,7 @@ import { optionsFor, Wire } from "./store-kit.ts";
 const LAYOUTS: readonly Layout[] = ["0.4", "0.6", "0.8", "0.9"];
 const HOUR_MS = 3_600_000;
 /** So many writes of a migration are done between those at which it is killed. */
-const FURTHER_WRITES = atDepth(10, 0);
+const FURTHER_WRITES = atDepth(6, 0);
 const coded = (code: string) => (error: unknown) => (error as { code?: string }).code === code;
 
 await describeDynamo("migrations", (dynamodb) => {
