@@ -137,7 +137,7 @@ class Resolver {
     const scopes = scopesOf(entityId, resource, entity?.planId);
     const from = [entity, stints, ...scopes.map(configOf), ...scopes.map(historyOf)];
     const last = this.#last.get(resource);
-    // Of one that has changed its plan the plans of before say something, too.
+    // The plans that an id had before say something, too, and are not compared.
     const isSame = stints === undefined && last !== undefined && last.from.every((one, i) => one === from[i]);
     if (isSame && last.from.length === from.length) return last.level;
     const level = resolveLevel({ entityId, resource }, entity, stints, stored);
