@@ -49,7 +49,7 @@ export class Connection {
     /** For takes; `others` may be the same. */
     readonly takes: Session;
     readonly others: Session;
-    /** What is no take has so many connections at most. Default: one. */
+    /** Calls that are no takes have at most this many connections. Default: one. */
     readonly othersMax?: number;
     /** Runs this on connections before requests use them. Absent: they are the caller's. */
     readonly warmBy?: (warm: (run: Run) => Promise<void>) => Promise<void>;

@@ -63,7 +63,7 @@ function screenText(
     readonly columns: number;
     readonly paint: Paint;
     readonly log: readonly string[];
-    /** How many limits there are besides `items`. */
+    /** The number of limits besides `items`. */
     readonly further: number;
   },
 ): string {

@@ -204,7 +204,7 @@ function endOf({ after: ends, set, limits }: ChainLink, limit: Limit): Pick<Limi
   const { signature } = limitSet([limit]);
   for (let end = ends; end !== undefined; end = end.level.next) {
     const { level, atMs } = end;
-    // Of a parent only the limits for everyone are shown.
+    // A parent shows only its limits for everyone.
     const after = limits === set.limits ? level.limits : (level.forEveryone ?? level.limits);
     const next = after.find(({ name }) => name === limit.name);
     if (next === undefined || limitSet([next]).signature !== signature) return ending(atMs, next ?? null);

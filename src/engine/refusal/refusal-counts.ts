@@ -154,7 +154,7 @@ export class RefusalCounts {
     const { countRefusals, refusalLog } = this.#settings;
     if (!countRefusals) throw refusalsNotKept("countRefusals");
     if (!refusalLog) throw refusalLogNotKept();
-    // What is written meanwhile is in both, and shown once.
+    // Counts that are written meanwhile are in both, and shown once.
     const unwritten = (await this.#book()).unwrittenLog(query);
     const { scope, clock } = this.#deps;
     return readLog(scope.refusalLog, query, page, { unwritten, nowMs: clock.now() });
