@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { RateLimiter as Limiter } from "../../src/entry/index.ts";
 import { filesEntered } from "./trace-hooks.ts";
 
@@ -17,9 +16,11 @@ const limiter = await opened();
 await limiter.setResourceDefaults("api", [Limit.perMinute("rpm", 600), Limit.perMinute("tpm", 60_000)]);
 const request = { entityId: "key-1", resource: "api", consume: { rpm: 1, tpm: 50 } };
 for (let i = 0; i < 5; i++) await (await limiter.acquire(request)).settle();
-// What is written beside the takes before it is over.
-await sleep(100);
-const files = await filesEntered(async () => assert.ok((await limiter.tryAcquire(request)).ok));
+// What only some takes enter is work that a process does beside them, now and then: a timer that rings, a record that is written.
+const takes: (readonly string[])[] = [];
+for (let i = 0; i < 5; i++)
+  takes.push(await filesEntered(async () => assert.ok((await limiter.tryAcquire(request)).ok)));
+const files = takes.reduce((common, take) => common.filter((file) => take.includes(file)));
 await limiter.close();
 rmSync(folder, { recursive: true });
 process.stdout.write(JSON.stringify(files));
