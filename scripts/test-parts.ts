@@ -51,7 +51,7 @@ export const DEEP_ONLY: Readonly<Record<string, string>> = {
     "faults-takes.test.ts by our own client; src/adapters/dynamodb/sdk-client.test.ts",
   "test/dynamodb/faults-storm.test.ts": "the simulation on conditional writes; faults-takes.test.ts on DynamoDB",
   "test/dynamodb/usage-paging.test.ts": "contract-usage and test/dynamodb/store-usage.test.ts",
-  "test/dynamodb/service.test.ts": "test/postgres/service.test.ts tells the same; test/cli/dynamodb.test.ts",
+  "test/dynamodb/service.test.ts": "test/server/serve.test.ts tells the same on SQLite; test/cli/dynamodb.test.ts",
   "test/middleware/express-rate-limit-store-dynamodb.test.ts":
     "test/middleware/express-rate-limit-store.test.ts has the same stories on the memory store",
   "test/dashboard/layout.test.ts": "test/dashboard/live-page.test.ts opens each page",

@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { globSync } from "node:fs";
+import { chmodSync, globSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -57,20 +57,26 @@ await runScript(USAGE, async (args) => {
     const others = isDeep ? `one of ${PARTS.join(", ")}, or part of a path` : "part of a path, such as src/bucket";
     throw new UsageError(`No test file matches ${filters.join(" or ")}; give ${others}.`);
   }
-  if (filters.length === 0 && !isDeep) {
-    const checked = await run("npm", ["run", "--silent", "check"]);
-    if (checked !== 0) return checked;
-  }
+  // Beside the tests: the longest of the three checks uses one core. What they find is printed at once, on the error stream.
+  const checked = filters.length === 0 && !isDeep ? run("npm", ["run", "--silent", "check"], 2) : Promise.resolve(0);
   // Many processes load the same files: stripped of their types and compiled once, each of them starts in half the time.
   process.env.NODE_COMPILE_CACHE ??= join(root, "node_modules/.cache/zae-limiter/compiled");
   if (isDeep) await deepen();
+  const memory = folderInMemory();
+  if (memory !== undefined) process.env.TMPDIR = memory;
   const engines = await Promise.all([endpointFor(files), serverFor(files), s3For(files)]);
   Object.assign(process.env, ...engines);
+  const tested = await testedBy(files, options, filters.length === 0 && !isDeep);
+  if ((await checked) === 0) return tested;
+  process.stdout.write("Types or lint failed; `npm run check` says how.\n");
+  return 1;
+});
+
+async function testedBy(files: readonly string[], options: readonly string[], isNoted: boolean): Promise<number> {
   if (options.length > 0) return run(process.execPath, [...RUNNER, ...options, ...files]);
   const { runTestFiles } = await import("./test-run.ts");
-  const isNoted = filters.length === 0 && !isDeep;
   return runTestFiles({ root, files, timeoutMs: TEST_TIMEOUT_MS, concurrency: CONCURRENCY, isNoted });
-});
+}
 
 /** Tells every process of the run how deep it is, and with which seed its worlds begin, also where midnight passes. */
 async function deepen(): Promise<void> {
@@ -80,6 +86,30 @@ async function deepen(): Promise<void> {
   process.stderr.write(
     `Worlds begin with seed ${process.env.ZAEL_SEED}; ZAEL_SEED=${process.env.ZAEL_SEED} plays them again.\n`,
   );
+}
+
+/** Where Linux has a file system in memory. */
+const MEMORY = "/dev/shm";
+
+/** Half of it may be full, and there is room for every file of a run. */
+const MEMORY_MIN_BYTES = 4 * 2 ** 30;
+
+/**
+ * A folder in memory for what tests put aside; it goes with this process. Schemas of PostgreSQL, hundreds in a run, are a hundred files each,
+ * and half of what they cost is the file system. Undefined where there is none with room.
+ */
+function folderInMemory(): string | undefined {
+  try {
+    const { bavail, bsize } = statfsSync(MEMORY);
+    if (bavail * bsize < MEMORY_MIN_BYTES) return undefined;
+    const folder = mkdtempSync(join(MEMORY, "zael-tests-"));
+    // Servers that run as another user have their folders in it.
+    chmodSync(folder, 0o755);
+    process.once("exit", () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+    return folder;
+  } catch {
+    return undefined;
+  }
 }
 
 /** One DynamoDB for all files, so that it gets warm once. Where there is none each suite says so itself. */
@@ -139,9 +169,10 @@ function matching(filters: readonly string[]): (file: string) => boolean {
   return (file) => parts.some((part) => file.includes(part));
 }
 
-function run(command: string, args: readonly string[]): Promise<number> {
+/** Runs a command to its end, with its output on a stream of this process: 1, the usual one, or 2. */
+function run(command: string, args: readonly string[], output: 1 | 2 = 1): Promise<number> {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd: root, stdio: "inherit" });
+    const child = spawn(command, args, { cwd: root, stdio: ["inherit", output, "inherit"] });
     child.on("error", reject);
     child.on("close", (code) => resolve(code ?? 1));
   });

@@ -18,7 +18,7 @@ await describeDynamo("the command line on DynamoDB", ({ endpoint, client }) => {
     return { stack, where: ["--stack", stack, "--endpoint", endpoint, "--timeout", "30s"] };
   }
 
-  test("an operator's daily work on a table", async (t) => {
+  deepTest("an operator's daily work on a table", async (t) => {
     const { stack, where } = place(t, "story");
     await operatorStory(where, `dynamodb:${stack}`);
   });

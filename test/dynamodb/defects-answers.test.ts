@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { DynamoAnswer } from "../../src/adapters/dynamodb/client.ts";
 import { Limit, RateLimitExceeded, type RateLimiter, RateLimiterUnavailable } from "../../src/entry/index.ts";
+import { deepTest } from "../deep-test.ts";
 import { family, held, MINUTE_MS, rpm, take } from "../defects/kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { answeredBy, failure, THROTTLED } from "./faults.ts";
@@ -166,7 +167,7 @@ await describeDynamo("no defect of the original shows in what is made of DynamoD
     assert.ok(left < 1, "nothing was left over");
   });
 
-  test("W22: where keys are left over for good it is an outage, and nothing is remembered of it", async () => {
+  deepTest("W22: where keys are left over for good it is an outage, and nothing is remembered of it", async () => {
     const scene = await table.newScene();
     const admin = await scene.process();
     await admin.limiter.setSystemDefaults(rpm(1_000));

@@ -4,6 +4,7 @@ import type { Attributes } from "../../src/adapters/dynamodb/codec.ts";
 import { auditPk, NAMESPACE_INDEX, provisionerKey } from "../../src/adapters/dynamodb/schema.ts";
 import { openDynamo } from "../../src/entry/dynamodb.ts";
 import { Limit, NotFoundError, RateLimiter } from "../../src/entry/index.ts";
+import { deepTest } from "../deep-test.ts";
 import { HOUR_MS, MINUTE_MS, rpm, take } from "../defects/kit.ts";
 import { describeDynamo } from "./dynamodb-local.ts";
 import { OneTable, type Scene } from "./one-table.ts";
@@ -45,7 +46,7 @@ await describeDynamo("no defect of the original shows in what is listed, deleted
     );
   });
 
-  test("W33: more than a hundred entities on a resource are all counted, whatever the index projects", async () => {
+  deepTest("W33: more than a hundred entities on a resource are all counted, whatever the index projects", async () => {
     const scene = await table.newScene();
     const { limiter } = await scene.process();
     await limiter.setSystemDefaults(rpm(10));
@@ -190,7 +191,7 @@ await describeDynamo("no defect of the original shows in what is listed, deleted
     assert.deepEqual([total, snapshotCount, requests], [{ rpm: 57 }, 3, 3]);
   });
 
-  test("W39: usage of more than a hundred entities is told whole, from an index that has keys only", async () => {
+  deepTest("W39: usage of more than a hundred entities is told whole, from an index that has keys only", async () => {
     const scene = await table.newScene();
     const { limiter } = await scene.process();
     await limiter.setSystemDefaults([Limit.perMinute("rpm", 100)]);

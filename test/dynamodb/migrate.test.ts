@@ -22,7 +22,7 @@ const FURTHER_WRITES = atDepth(6, 0);
 const coded = (code: string) => (error: unknown) => (error as { code?: string }).code === code;
 
 await describeDynamo("migrations", (dynamodb) => {
-  for (const layout of LAYOUTS) {
+  for (const layout of atDepth(["0.4", "0.9"] as const, LAYOUTS)) {
     test(`a table of ${layout}: everything is there afterwards, and every level goes on as it was`, async (t) => {
       const table = await oldTable(dynamodb, t, layout);
       const before = await contents(dynamodb, table);

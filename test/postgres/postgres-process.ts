@@ -87,7 +87,9 @@ async function madeBy(
   const port = await freePort();
   let server: ChildProcess | undefined;
   const start = async (): Promise<void> => {
-    const options = ["listen_addresses=127.0.0.1", `unix_socket_directories=${folder}`, ...settings];
+    // Memory that it shares stands in its own folder: a server that is killed leaves nothing behind.
+    const ownMemory = "dynamic_shared_memory_type=mmap";
+    const options = ["listen_addresses=127.0.0.1", `unix_socket_directories=${folder}`, ownMemory, ...settings];
     const args = ["-D", data, "-p", String(port), ...options.flatMap((option) => ["-c", option])];
     server = spawn(join(binaries(), "postgres"), args, {
       ...{ ...account, cwd: folder, stdio: ["ignore", "ignore", "pipe"] },

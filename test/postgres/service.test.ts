@@ -8,6 +8,7 @@ import pg from "pg";
 import { zaeLimiter } from "../cli/run-bin.ts";
 import { browserTests } from "../dashboard/chromium.ts";
 import { furnish, goTo, PAGES, row, served, visit, wordsOf } from "../dashboard/page-kit.ts";
+import { deepTest } from "../deep-test.ts";
 import { plainEnvironment } from "../docs/readme.ts";
 import { storyOfInstances, storyTimeout } from "../server/instances.ts";
 import { serving } from "../server/serve-kit.ts";
@@ -23,7 +24,7 @@ await describePostgres("programs on PostgreSQL", ({ url, newSchema }) => {
   /** The address of a schema, with a password: the server asks for none, and nobody may hear it. */
   const place = () => `${url.replace(/\/\/(\w+)@/, `//$1:${SECRET}@`)}?schema=${newSchema()}`;
 
-  test("two services are one, a crash loses no lease, a deploy gives none back", storyTimeout, async (t) => {
+  deepTest("two services are one, a crash loses no lease, a deploy gives none back", async (t) => {
     const env = { DATABASE_URL: place() };
     await storyOfInstances(() => serving(t, ["--store", "postgres", "--timeout", "10s", "--no-dashboard"], env));
   });
@@ -88,7 +89,7 @@ await describePostgres("programs on PostgreSQL", ({ url, newSchema }) => {
     assert.deepEqual(faults, []);
   });
 
-  test("a load test grants no more than arithmetic allows, and leaves nothing behind", async () => {
+  deepTest("a load test grants no more than arithmetic allows, and leaves nothing behind", async () => {
     const store = place();
     const env = { DATABASE_URL: store };
     assert.equal((await zaeLimiter(["init", "--store", "postgres"], env)).code, 0);

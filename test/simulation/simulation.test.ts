@@ -6,7 +6,7 @@ import { assertSound } from "./sound.ts";
 import { openFor, type StoreKind } from "./stores.ts";
 
 test("worlds on the memory store keep the promise at every step", () =>
-  assertSound({ store: "memory", quick: 90, deep: 1_500, least: LEAST_ON_MEMORY }));
+  assertSound({ store: "memory", quick: 45, deep: 1_500, least: LEAST_ON_MEMORY }));
 
 const LEAST_ON_MEMORY: Readonly<Record<string, number>> = {
   "claims taken": 16_000,

@@ -179,11 +179,13 @@ function mergedIn(then: Snapshot, place: Place, scopesWith: ScopesWith): Merged 
   const { entityId, atMs } = place;
   const scopes = scopesWith(then.entities.get(entityId)?.planId);
   const now = added(scopes, (scope) => saidAt(then.configs.get(keyOf(scope)) ?? NOTHING_SAID, atMs));
+  let changes: readonly Since[] | undefined;
   return {
     ...now,
     // Seldom asked for, and the most to work out.
     get changes() {
-      return changesIn(then, place, scopesWith);
+      changes ??= changesIn(then, place, scopesWith);
+      return changes;
     },
   };
 }
@@ -233,18 +235,22 @@ function changesIn(then: Snapshot, { entityId, resource, atMs }: Place, scopesWi
     const { override } = then.configs.get(keyOf(scope)) ?? NOTHING_SAID;
     return override !== undefined && atMs < override.untilMs && endsAhead(known, atMs) ? known.slice(0, -1) : known;
   };
-  const spoken = stints.flatMap((stint) =>
-    [...limitScopes(entityId, resource, stint.planId), ...totalScopes(entityId, stint.planId)].map((scope) =>
-      saidBy(stint, scope),
-    ),
+  const spokenIn = new Map(
+    stints.map((stint) => {
+      const scopes = [...limitScopes(entityId, resource, stint.planId), ...totalScopes(entityId, stint.planId)];
+      return [stint, new Map(scopes.map((scope) => [keyOf(scope), saidBy(stint, scope)]))];
+    }),
   );
+  const spoken = [...spokenIn.values()].flatMap((lists) => [...lists.values()]);
   const placeOf = placesIn([...spoken, stints], then.order);
   const all = [...spoken.flat(), ...stints].filter(({ fromMs }) => fromMs > 0);
+  if (all.length === 0) return [];
   const limitsAt = (place: number): readonly Limit[] => {
     const stint = stints.findLast((one) => placeOf(one) <= place) as Stint;
     const saidThen = (scope: ConfigScope) => {
-      const known = saidBy(stint, scope).findLast((one) => placeOf(one) <= place);
-      return known ?? saidAt(then.configs.get(keyOf(scope)) ?? NOTHING_SAID, atMs);
+      const key = keyOf(scope);
+      const known = spokenIn.get(stint)?.get(key)?.findLast((one) => placeOf(one) <= place);
+      return known ?? saidAt(then.configs.get(key) ?? NOTHING_SAID, atMs);
     };
     return added(scopesWith(stint.planId), saidThen).limits;
   };
@@ -254,10 +260,13 @@ function changesIn(then: Snapshot, { entityId, resource, atMs }: Place, scopesWi
     known.some((one, i) => isEnd(one) || (known[i - 1] !== undefined && saysSame(one, known[i - 1] as Said))),
   );
   const changes: Since[] = [];
-  for (const [i, place] of places.entries()) {
+  let before = JSON.stringify(limitsAt(0));
+  for (const place of places) {
     const limits = limitsAt(place);
     const at = all.filter((one) => placeOf(one) === place);
-    const isSame = JSON.stringify(limits) === JSON.stringify(limitsAt(places[i - 1] ?? 0));
+    const text = JSON.stringify(limits);
+    const isSame = text === before;
+    before = text;
     if (isSame && (at.some(isEnd) || !knowsEnds)) continue;
     // A change that was made later does not count earlier, whatever the clock of its maker showed.
     const fromMs = Math.max(changes.at(-1)?.fromMs ?? 0, ...at.map((one) => one.fromMs));
