@@ -249,7 +249,10 @@ function changesIn(then: Snapshot, { entityId, resource, atMs }: Place, scopesWi
     const stint = stints.findLast((one) => placeOf(one) <= place) as Stint;
     const saidThen = (scope: ConfigScope) => {
       const key = keyOf(scope);
-      const known = spokenIn.get(stint)?.get(key)?.findLast((one) => placeOf(one) <= place);
+      const known = spokenIn
+        .get(stint)
+        ?.get(key)
+        ?.findLast((one) => placeOf(one) <= place);
       return known ?? saidAt(then.configs.get(key) ?? NOTHING_SAID, atMs);
     };
     return added(scopesWith(stint.planId), saidThen).limits;
