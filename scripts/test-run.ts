@@ -13,6 +13,8 @@ interface TestRun {
   readonly concurrency: number;
   /** Whether the times that are noted hold for it: those of `npm test`. */
   readonly isNoted?: boolean;
+  /** Stops it: test files that run are ended, and nothing is said of them. */
+  readonly signal?: AbortSignal;
 }
 
 interface Counts {
@@ -31,7 +33,8 @@ const UNTRACKED = `--import=${new URL("./untracked-promises.ts", import.meta.url
 const LONGEST_SHOWN = 20;
 
 /** Runs test files, those that share nothing several to a process, and prints what came of them; the exit code. */
-export async function runTestFiles({ root, files, timeoutMs, concurrency, isNoted }: TestRun): Promise<number> {
+export async function runTestFiles(wanted: TestRun): Promise<number> {
+  const { root, files, timeoutMs, concurrency, isNoted, signal } = wanted;
   const beganMs = performance.now();
   const groups = grouped(root, files, isSlow);
   if (files.length > concurrency) {
@@ -44,7 +47,8 @@ export async function runTestFiles({ root, files, timeoutMs, concurrency, isNote
   let counts: Counts = { tests: 0, passed: 0, skipped: 0, todo: 0 };
   // `node --test` would sort the files; `run` keeps their order.
   const entries = groups.map(({ entry }) => entry);
-  const results = run({ files: entries, timeout: timeoutMs, concurrency, cwd: root, execArgv: [QUIET, UNTRACKED] });
+  const execArgv = [QUIET, UNTRACKED];
+  const results = run({ files: entries, timeout: timeoutMs, concurrency, cwd: root, execArgv, signal });
   results.on("test:complete", ({ name, file = "", nesting, details }) => {
     const path = relative(root, file);
     const alone = filesOf.get(file);
@@ -54,7 +58,7 @@ export async function runTestFiles({ root, files, timeoutMs, concurrency, isNote
       // Of a file in a group; where a kit declares its tests, they are not known to be its own.
       took.set(path, (took.get(path) ?? 0) + details.duration_ms);
     }
-    if (details.passed) return;
+    if (details.passed || signal?.aborted) return;
     const what = name === file ? (alone?.length === 1 ? path : `${path}: ${alone?.join(", ")}`) : `${path}: ${name}`;
     // At once: the whole of it is printed in its turn, which may be minutes from now.
     process.stderr.write(`✖ ${what}\n`);
@@ -69,7 +73,10 @@ export async function runTestFiles({ root, files, timeoutMs, concurrency, isNote
   });
   const printed = results.compose(new spec());
   printed.pipe(process.stdout, { end: false });
-  await finished(printed, { writable: false });
+  await finished(printed, { writable: false, signal }).catch((error: unknown) => {
+    if (!signal?.aborted) throw error;
+  });
+  if (signal?.aborted) return 1;
   const all: Took[] = Array.from(took, ([file, ms]) => ({ file, ms }));
   if (files.length > LONGEST_SHOWN) process.stdout.write(longest(all));
   if (isNoted) process.stdout.write(slower(all));

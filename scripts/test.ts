@@ -57,8 +57,11 @@ await runScript(USAGE, async (args) => {
     const others = isDeep ? `one of ${PARTS.join(", ")}, or part of a path` : "part of a path, such as src/bucket";
     throw new UsageError(`No test file matches ${filters.join(" or ")}; give ${others}.`);
   }
-  // Beside the tests: the longest of the three checks uses one core. What they find is printed at once, on the error stream.
-  const checked = filters.length === 0 && !isDeep ? run("npm", ["run", "--silent", "check"], 2) : Promise.resolve(0);
+  const isWhole = filters.length === 0 && !isDeep;
+  const stop = new AbortController();
+  // Beside the tests, for the longest of the checks uses one core. Where one finds something it is printed at once, and the tests stop.
+  const checked = isWhole ? run("npm", ["run", "--silent", "check"], 2) : Promise.resolve(0);
+  void checked.then((code) => code !== 0 && stop.abort());
   // Many processes load the same files: stripped of their types and compiled once, each of them starts in half the time.
   process.env.NODE_COMPILE_CACHE ??= join(root, "node_modules/.cache/zae-limiter/compiled");
   if (isDeep) await deepen();
@@ -66,16 +69,18 @@ await runScript(USAGE, async (args) => {
   if (memory !== undefined) process.env.TMPDIR = memory;
   const engines = await Promise.all([endpointFor(files), serverFor(files), s3For(files)]);
   Object.assign(process.env, ...engines);
-  const tested = await testedBy(files, options, filters.length === 0 && !isDeep);
-  if ((await checked) === 0) return tested;
-  process.stdout.write("Types or lint failed; `npm run check` says how.\n");
-  return 1;
+  const tested = await testedBy(files, options, { isNoted: isWhole, signal: stop.signal });
+  return (await checked) || tested;
 });
 
-async function testedBy(files: readonly string[], options: readonly string[], isNoted: boolean): Promise<number> {
+async function testedBy(
+  files: readonly string[],
+  options: readonly string[],
+  { isNoted, signal }: { readonly isNoted: boolean; readonly signal: AbortSignal },
+): Promise<number> {
   if (options.length > 0) return run(process.execPath, [...RUNNER, ...options, ...files]);
   const { runTestFiles } = await import("./test-run.ts");
-  return runTestFiles({ root, files, timeoutMs: TEST_TIMEOUT_MS, concurrency: CONCURRENCY, isNoted });
+  return runTestFiles({ root, files, timeoutMs: TEST_TIMEOUT_MS, concurrency: CONCURRENCY, isNoted, signal });
 }
 
 /** Tells every process of the run how deep it is, and with which seed its worlds begin, also where midnight passes. */
