@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { chmodSync, globSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
+import { chmodSync, existsSync, globSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -39,6 +39,12 @@ const TEST_TIMEOUT_MS = 3_600_000;
  * to do for about a quarter of a run.
  */
 const CONCURRENCY = availableParallelism() + 2;
+
+/** Where Linux has a file system in memory. */
+const MEMORY = "/dev/shm";
+
+/** Room for every file of a run, several times over. */
+const MEMORY_MIN_BYTES = 4 * 2 ** 30;
 
 /** Node's own runner, which knows every option, and takes files in the order of their names. */
 const RUNNER = [
@@ -93,28 +99,19 @@ async function deepen(): Promise<void> {
   );
 }
 
-/** Where Linux has a file system in memory. */
-const MEMORY = "/dev/shm";
-
-/** Half of it may be full, and there is room for every file of a run. */
-const MEMORY_MIN_BYTES = 4 * 2 ** 30;
-
 /**
  * A folder in memory for what tests put aside; it goes with this process. Schemas of PostgreSQL, hundreds in a run, are a hundred files each,
  * and half of what they cost is the file system. Undefined where there is none with room.
  */
 function folderInMemory(): string | undefined {
-  try {
-    const { bavail, bsize } = statfsSync(MEMORY);
-    if (bavail * bsize < MEMORY_MIN_BYTES) return undefined;
-    const folder = mkdtempSync(join(MEMORY, "zael-tests-"));
-    // Servers that run as another user have their folders in it.
-    chmodSync(folder, 0o755);
-    process.once("exit", () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
-    return folder;
-  } catch {
-    return undefined;
-  }
+  if (!existsSync(MEMORY)) return undefined;
+  const { bavail, bsize } = statfsSync(MEMORY);
+  if (bavail * bsize < MEMORY_MIN_BYTES) return undefined;
+  const folder = mkdtempSync(join(MEMORY, "zael-tests-"));
+  // Servers that run as another user have their folders in it.
+  chmodSync(folder, 0o755);
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+  return folder;
 }
 
 /** One DynamoDB for all files, so that it gets warm once. Where there is none each suite says so itself. */
