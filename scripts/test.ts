@@ -7,7 +7,7 @@ import { runScript, UsageError } from "./script.ts";
 import { longestFirst } from "./test-order.ts";
 import { DEEP_ONLY, deepFiles, PARTS, partOf } from "./test-parts.ts";
 
-const USAGE = `npm test                       types and lint, then the tests: every subject once
+const USAGE = `npm test                       every subject once, and beside it types and lint
 npm test -- src/bucket         only the test files whose path contains that, without types and lint; several may be given
 npm test -- --test-name-pattern=idle src/bucket
                                options go to the test runner of Node (node --help lists those that begin with --test)
@@ -108,8 +108,8 @@ function folderInMemory(): string | undefined {
   const { bavail, bsize } = statfsSync(MEMORY);
   if (bavail * bsize < MEMORY_MIN_BYTES) return undefined;
   const folder = mkdtempSync(join(MEMORY, "zael-tests-"));
-  // Servers that run as another user have their folders in it.
-  chmodSync(folder, 0o755);
+  // As the usual folder is: servers and tests that run as another user have theirs in it.
+  chmodSync(folder, 0o1777);
   process.once("exit", () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   return folder;
 }
