@@ -41,6 +41,11 @@ export function refusalHeaders(
   return seconds === undefined ? fields : { ...fields, "retry-after": String(seconds) };
 }
 
+/** The share of its capacity that a limit has left. */
+export function shareOf({ available, capacity }: LimitStanding): number {
+  return capacity === 0 ? 0 : available / capacity;
+}
+
 function fieldsOf(
   standings: readonly LimitStanding[],
   units: ReadonlyMap<string, string>,

@@ -3,6 +3,7 @@ import {
   grantHeaders,
   type LimitStanding,
   refusalHeaders,
+  shareOf,
   standingsOfFields,
 } from "../../domain/charge/rate-limit-headers.ts";
 import {
@@ -152,10 +153,6 @@ function legacyFields({ standings, refused, atMs }: Position): Readonly<Record<s
     "x-ratelimit-remaining": String(Math.max(0, nearest.available)),
     ...(Number.isFinite(untilMs) ? { "x-ratelimit-reset": String(Math.ceil((atMs + untilMs) / 1000)) } : {}),
   };
-}
-
-function shareOf({ available, capacity }: LimitStanding): number {
-  return capacity === 0 ? 0 : available / capacity;
 }
 
 function retryAfter(ms: number | undefined): Readonly<Record<string, string>> {

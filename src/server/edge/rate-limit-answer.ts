@@ -1,5 +1,5 @@
 import { measureOf, REQUESTS } from "../../domain/charge/amounts.ts";
-import { grantHeaders, type LimitStanding, refusalHeaders } from "../../domain/charge/rate-limit-headers.ts";
+import { grantHeaders, type LimitStanding, refusalHeaders, shareOf } from "../../domain/charge/rate-limit-headers.ts";
 import type { Status } from "../../domain/charge/status.ts";
 import type { Limit } from "../../domain/limits/limit.ts";
 import { RESETS } from "../../domain/limits/reset-names.ts";
@@ -111,10 +111,6 @@ function isCounted({ consume, mode }: CallPart, measure: string): boolean {
 
 function isSameLimit({ entityId, resource, limit }: Status, standing: LimitStanding): boolean {
   return entityId === standing.entityId && resource === standing.resource && limit === standing.limit;
-}
-
-function shareOf({ available, capacity }: LimitStanding): number {
-  return capacity === 0 ? 0 : available / capacity;
 }
 
 function shownAs(
