@@ -25,8 +25,5 @@ export type CallingRole = (typeof CALLING_ROLES)[number];
 /** Each may call what those before it may. */
 export const CALLING_ROLES = ["read", "acquire", "admin"] as const;
 
-/** The head that every function has, after its arguments and what it returns. */
-export const FUNCTION_HEAD = "LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp";
-
 /** So many changes of a namespace are kept: a process that has missed more reads everything again. */
 export const CHANGES_KEPT = 128;
