@@ -12,7 +12,7 @@ export interface SchemaPart {
   readonly readByTakes: readonly string[];
 }
 
-export interface SchemaFunction {
+interface SchemaFunction {
   /** With its arguments, as GRANT names it: `take_2(jsonb)`. */
   readonly name: string;
   readonly text: string;
