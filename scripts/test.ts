@@ -1,5 +1,5 @@
-import { spawn } from "node:child_process";
-import { chmodSync, existsSync, globSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { chmodSync, existsSync, globSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -43,8 +43,8 @@ const CONCURRENCY = availableParallelism() + 2;
 /** Where Linux has a file system in memory. */
 const MEMORY = "/dev/shm";
 
-/** Room for every file of a run, several times over. */
-const MEMORY_MIN_BYTES = 4 * 2 ** 30;
+/** Room for every file of a run, many times over: a machine with so much has memory to spare. */
+const MEMORY_MIN_BYTES = 8 * 2 ** 30;
 
 /** Node's own runner, which knows every option, and takes files in the order of their names. */
 const RUNNER = [
@@ -108,9 +108,13 @@ function folderInMemory(): string | undefined {
   const { bavail, bsize } = statfsSync(MEMORY);
   if (bavail * bsize < MEMORY_MIN_BYTES) return undefined;
   const folder = mkdtempSync(join(MEMORY, "zael-tests-"));
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
+  // Tests run programs that they have put aside, and there are machines on which nothing in memory may be run.
+  const program = join(folder, "program");
+  writeFileSync(program, "#!/bin/sh\n", { mode: 0o755 });
+  if (spawnSync(program).status !== 0) return undefined;
   // As the usual folder is: servers and tests that run as another user have theirs in it.
   chmodSync(folder, 0o1777);
-  process.once("exit", () => rmSync(folder, { recursive: true, force: true, maxRetries: 5 }));
   return folder;
 }
 
