@@ -77,6 +77,15 @@ function within([low, high]: readonly [number, number], found: readonly number[]
   for (const one of found) assert.ok(one >= low && one <= high, `${one} are gone, of ${low} to ${high}`);
 }
 
+async function offsetOf(server: RedisServer, name: "master_repl_offset" | "slave_repl_offset"): Promise<number> {
+  return Number(new RegExp(`^${name}:(\\d+)`, "m").exec(await server.ask("INFO", "replication"))?.[1]);
+}
+
+/** Waits until a replica has what its primary had written up to an offset. */
+async function hasReceived(replica: RedisServer, offset: number): Promise<void> {
+  while ((await offsetOf(replica, "slave_repl_offset")) < offset);
+}
+
 const address = (server: RedisServer, query = "") => `${server.url}/0?prefix=${newPrefix()}${query}`;
 
 describeRedisServers("faults on Redis", (start) => {
@@ -280,6 +289,7 @@ describeRedisServers("faults on Redis", (start) => {
       const store = address(primary).replace(String(primary.port), String(proxy.port));
       const limiter = await opened(store, { timeoutMs: 1_000, replicas });
       await setUp(limiter);
+      await hasReceived(replica, await offsetOf(primary, "master_repl_offset"));
       let isFailed = false;
       const fail = async () => {
         await primary.kill();
