@@ -43,7 +43,7 @@ await describeServers("failover on PostgreSQL", (start) => {
   };
   const received = async (primary: PostgresProcess) => {
     for (;;) {
-      const text = "SELECT 1 FROM pg_stat_replication WHERE flush_lsn >= pg_current_wal_lsn()";
+      const text = "SELECT 1 FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn()";
       if ((await sql(primary, text)).length > 0) return;
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
