@@ -38,8 +38,15 @@ class World {
     const stop = new AbortController();
     let isDead = false;
     const never = new Promise<never>(() => {});
+    // A process that was killed writes no more: a lease that it went on to renew would be that of a live one.
+    const checkpoints = new Proxy(this.checkpoints.for(runner, this.clock), {
+      get:
+        (own, name) =>
+        (...args: unknown[]) =>
+          isDead ? never : (own[name as keyof typeof own] as (...given: unknown[]) => unknown)(...args),
+    });
     const done = followStream({
-      ...{ source: this.stream, checkpoints: this.checkpoints.for(runner, this.clock), runner, from: "oldest" },
+      ...{ source: this.stream, checkpoints, runner, from: "oldest" },
       ...{ once: false, startedAtMs: this.clock.now(), metrics: this.metrics, clock: this.clock },
       log: createLog({ level: "error", write: () => {}, now: () => 0 }),
       stopping: stop.signal,
