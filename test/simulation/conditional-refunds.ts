@@ -43,12 +43,18 @@ export class RefundWatch {
     const missing = limit.brimMilli - limit.levelMilli(trace.readingMs);
     const asked = milliOf(this.#asked, name);
     return [
-      ...(BigInt(milli) > missing + 1n
+      ...(BigInt(milli) > missing + 1n + this.#dripped(limit, trace)
         ? [`${milli} of ${name} were given back, and only ${missing} were missing`]
         : []),
       ...(total > asked ? [`${total} of ${name} were given back, and ${asked} asked for`] : []),
       ...(limit.limit.holdMs === undefined ? [] : [`${milli} of ${name}, which are slots, were given back`]),
     ];
+  }
+
+  /** A write that moves the epoch moves it by a millisecond at least: what drips in that one was missing when the amount was decided. */
+  #dripped({ terms }: ModelLimit, { form, readingMs }: WriteTrace): bigint {
+    if (form !== "rebase" || readingMs <= this.#readingMs) return 0n;
+    return (terms.refill + BigInt(terms.periodMs) - 1n) / BigInt(terms.periodMs);
   }
 
   /** What is wrong with the answer. */
