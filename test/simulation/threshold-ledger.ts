@@ -180,14 +180,17 @@ export class ThresholdLedger {
 
   /**
    * A later period of the limit, or a later rule, was told already: who is late with a mark beside its take cannot see any more whether another told
-   * it, and tells nothing.
+   * it, and tells nothing. Where the epoch of a bucket was set back, the later one may have the earlier instant: it was reported later, or has the
+   * higher number.
    */
   #isBeforeTold(key: string): boolean {
     const [bucketId, name, , period] = key.split("\t");
-    const sinceMs = this.#kept.get(key)?.fromMs ?? 0;
-    return [...this.#kept].some(([other, { told, fromMs }]) => {
+    const own = this.#kept.get(key);
+    const rank = [...this.#kept.keys()].indexOf(key);
+    return [...this.#kept].some(([other, kept], i) => {
       const [itsBucket, itsName, , its] = other.split("\t");
-      return itsBucket === bucketId && itsName === name && its !== period && told > 0 && fromMs >= sinceMs;
+      if (itsBucket !== bucketId || itsName !== name || its === period || kept.told === 0) return false;
+      return i > rank || own === undefined || kept.fromMs >= own.fromMs || numberOf(kept) > numberOf(own);
     });
   }
 
@@ -265,4 +268,9 @@ function refilling(kept: Kept, held: LimitState, isReached: boolean, isLow: bool
 /** The number of its beginning tells whether it went by another rule meanwhile. */
 function ruleOf({ limit, quota, resetsBefore }: LimitState): string {
   return `${kindOf(limit)} ${quota?.resets ?? resetsBefore}`;
+}
+
+/** The number of the last beginning in which it was reached. */
+function numberOf({ beginnings }: Kept): number {
+  return Math.max(...Array.from(beginnings, Number));
 }
