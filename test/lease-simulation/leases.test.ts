@@ -21,10 +21,10 @@ const CAUGHT_BY: Readonly<Record<string, number>> = {
 };
 
 const SEEDS: Readonly<Record<string, readonly number[]>> = {
-  memory: seeds(14, 250),
-  SQLite: seeds(4, 50),
-  "conditional writes": seeds(11, 150),
-  "memory, step by step": seeds(8, 120),
+  memory: seeds(10, 250),
+  SQLite: seeds(3, 50),
+  "conditional writes": seeds(8, 150),
+  "memory, step by step": seeds(6, 120),
 };
 
 describe("instances that die, are lost and meet on one lease", () => {

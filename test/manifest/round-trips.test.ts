@@ -28,7 +28,7 @@ test("every limit that can exist is what its text says", () => {
     fc.property(anyLimit, (limit) => {
       assert.deepEqual(limitOfText(textOfLimit(limit), calendar), limit);
     }),
-    { numRuns: atDepth(200, 500), seed: firstSeed() },
+    { numRuns: atDepth(100, 500), seed: firstSeed() },
   );
 });
 

@@ -13,7 +13,7 @@ await describePostgres("the arithmetic of takes on PostgreSQL", ({ url, newSchem
   test("limits of random rows: the same verdict and the same tokens as by bucket/", async () => {
     const connection = await opened();
     const random = new SeededRandom(28);
-    await sameAsBucket(batchesOn(connection), atDepth(4_000, 100_000), () => randomCase(random));
+    await sameAsBucket(batchesOn(connection), atDepth(2_000, 100_000), () => randomCase(random));
     await connection.close();
   });
 

@@ -15,7 +15,7 @@ import { MARK_MUTANTS } from "./threshold-mutants.ts";
 import { WHOLE_MUTANTS } from "./whole-mutants.ts";
 
 test("worlds of single-item conditional writes keep the promise at every step", () =>
-  assertSound({ store: "conditional", quick: 24, deep: 2_000, least: LEAST }));
+  assertSound({ store: "conditional", quick: 15, deep: 2_000, least: LEAST }));
 
 const LEAST: Readonly<Record<string, number>> = {
   "claims taken": 18_000,

@@ -83,12 +83,12 @@ const LEAST_ON_MEMORY: Readonly<Record<string, number>> = {
 
 test("worlds on SQLite files, every second one shared by two connections, keep the promise too", () =>
   assertSound({
-    ...{ store: "sqlite", quick: 10, deep: 240 },
+    ...{ store: "sqlite", quick: 6, deep: 240 },
     least: { "claims taken": 1_200, "claims short": 210, "passed by shadows": 33, "taken from shadows": 36 },
   }));
 
 test("worlds of takes in batches keep the promise too", () =>
-  assertSound({ store: "straight", quick: 20, deep: 1_000, least: LEAST_IN_BATCHES }));
+  assertSound({ store: "straight", quick: 12, deep: 1_000, least: LEAST_IN_BATCHES }));
 
 const LEAST_IN_BATCHES: Readonly<Record<string, number>> = {
   "claims taken": 6_200,

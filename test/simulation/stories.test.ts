@@ -46,12 +46,12 @@ test("a list is shortened to what it fails with", async () => {
 
 const WORLDS = {
   "bucket-memory": {
-    ...{ quick: 50, deep: 8_000 },
+    ...{ quick: 30, deep: 8_000 },
     least: { "claims taken": 30_000, "claims short": 15_000, "forgotten limits that come back": 300 },
   },
-  "bucket-sqlite": { quick: 10, deep: 120, least: { "claims taken": 400, "claims short": 200 } },
+  "bucket-sqlite": { quick: 6, deep: 120, least: { "claims taken": 400, "claims short": 200 } },
   "bucket-conditional": {
-    ...{ quick: 25, deep: 3_000 },
+    ...{ quick: 15, deep: 3_000 },
     least: { "claims taken": 15_000, "with 2 shards": 15_000, "with 8 shards": 150, fail: 2_000 },
   },
 } as const;

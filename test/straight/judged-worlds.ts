@@ -9,9 +9,9 @@ import { type BatchWorld, straightGroundOn } from "../simulation/straight-ground
 
 /** Some of them as they come, the others with what is drawn in few worlds. */
 const SEEDS = [
-  ...first(atDepth(3, 10), () => true),
-  ...first(atDepth(2, 8), hasShadows, 16),
-  ...first(atDepth(4, 12), hasSlots, 16),
+  ...first(atDepth(2, 10), () => true),
+  ...first(atDepth(1, 8), hasShadows, 16),
+  ...first(atDepth(2, 12), hasSlots, 16),
   ...first(atDepth(1, 2), hasThresholds, 16),
 ];
 
