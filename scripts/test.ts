@@ -36,9 +36,9 @@ const TEST_TIMEOUT_MS = 3_600_000;
 
 /**
  * Tests wait for engines, servers and browsers a good part of their time. With one file more than there are cores, two cores had nothing
- * to do for about a quarter of a run; with two more, for a fourteenth.
+ * to do for about a quarter of a run; with three more, no less than with two.
  */
-const CONCURRENCY = availableParallelism() + 3;
+const CONCURRENCY = availableParallelism() + 2;
 
 /** Where Linux has a file system in memory. */
 const MEMORY = "/dev/shm";
