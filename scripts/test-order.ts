@@ -16,7 +16,7 @@ export const NOTED: Readonly<Record<string, Noted>> = {
     seconds: 60,
     why: "worlds of conditional writes, and a world for each mutant",
   },
-  "test/dynamodb/migrate.test.ts": { seconds: 46, why: "migrations of four layouts, cut off at many writes" },
+  "test/dynamodb/migrate.test.ts": { seconds: 46, why: "migrations of old layouts, cut off at many writes" },
   "test/dynamodb/faults-takes.test.ts": { seconds: 36, why: "each fault of a line to a table" },
   "test/postgres/service.test.ts": { seconds: 30, why: "services are started as processes, and killed" },
   "test/simulation/simulation.test.ts": { seconds: 18, why: "worlds on memory, on SQLite files and in batches" },

@@ -36,7 +36,7 @@ const TEST_TIMEOUT_MS = 3_600_000;
 
 /**
  * Tests wait for engines, servers and browsers a good part of their time. With one file more than there are cores, two cores had nothing
- * to do for about a quarter of a run; with three more, no less than with two.
+ * to do for about a quarter of a run. A third one gains nothing.
  */
 const CONCURRENCY = availableParallelism() + 2;
 
@@ -67,7 +67,10 @@ await runScript(USAGE, async (args) => {
   const stop = new AbortController();
   // Beside the tests, for the longest of the checks uses one core. Where one finds something it is printed at once, and the tests stop.
   const checked = isWhole ? run("npm", ["run", "--silent", "check"], 2) : Promise.resolve(0);
-  void checked.then((code) => code !== 0 && stop.abort());
+  checked.then(
+    (code) => code !== 0 && stop.abort(),
+    () => stop.abort(),
+  );
   // Many processes load the same files: stripped of their types and compiled once, each of them starts in half the time.
   process.env.NODE_COMPILE_CACHE ??= join(root, "node_modules/.cache/zae-limiter/compiled");
   if (isDeep) await deepen();

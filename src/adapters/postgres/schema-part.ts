@@ -27,3 +27,11 @@ export const CALLING_ROLES = ["read", "acquire", "admin"] as const;
 
 /** So many changes of a namespace are kept: a process that has missed more reads everything again. */
 export const CHANGES_KEPT = 128;
+
+/** The functions of a list, whose texts are found by their names. */
+export function functionsOf<Name extends string>(
+  list: readonly (readonly [name: Name, types: string, role: SchemaFunction["role"]])[],
+  textOf: (name: Name) => string,
+): readonly SchemaFunction[] {
+  return list.map(([name, types, role]) => ({ name: `${name}(${types})`, text: textOf(name), role }));
+}

@@ -9,7 +9,7 @@ import {
   TABLE_SINCE,
   TABLES_IN_NAMESPACE,
 } from "./record-tables.ts";
-import { CHANGES_KEPT, type SchemaPart } from "./schema-part.ts";
+import { CHANGES_KEPT, functionsOf, type SchemaPart } from "./schema-part.ts";
 import { sqlText } from "./sql-texts.ts";
 
 /** `branch` for each kind, as the branches of a CASE on `r->>'kind'`; `r` is the JSON of a key or a put. */
@@ -45,7 +45,7 @@ function putRow(of: RecordTable): string {
       WHERE r->>'expect' IS NULL OR t.version = (r->>'expect')::bigint;`;
 }
 
-/** So many rows of a table, of a namespace that goes. */
+/** A step of the purge of a namespace: it deletes at most as many rows as are left to delete. */
 const deleteSome = (table: string): string =>
   `DELETE FROM @.${table} WHERE ctid = ANY (ARRAY(SELECT t.ctid FROM @.${table} t WHERE t.namespace = one LIMIT left_over));
       GET DIAGNOSTICS made = ROW_COUNT; left_over := left_over - made; deleted := deleted + made;`;
@@ -64,13 +64,49 @@ const foundOf = ([kind, of]: readonly [string, RecordTable]): string => {
       at := at + ${1 + of.key.length};`;
 };
 
-/** What functions have from the tables of records, by the comment that stands for it in their files. */
+/** Hours that are over go namespace by namespace, along the keys of their table. */
+const deleteHours = ([table, bound]: readonly [string, "usageUntilMs" | "logUntilMs"]): string => `
+  IF p->>'${bound}' IS NOT NULL THEN
+    DELETE FROM @.${table} WHERE ctid = ANY (ARRAY(
+      SELECT o.at FROM @.namespace n, LATERAL (
+        SELECT t.ctid AS at FROM @.${table} t WHERE t.namespace = n.id AND t.hour_ms <= (p->>'${bound}')::bigint
+        LIMIT most FOR UPDATE SKIP LOCKED
+      ) o LIMIT most));
+    GET DIAGNOSTICS made = ROW_COUNT; deleted := deleted + made;
+  END IF;`;
+
+const deleteOlder = ([table, column, bound]: readonly [string, string, string]): string => `
+  DELETE FROM @.${table} WHERE ctid = ANY (ARRAY(
+    SELECT t.ctid FROM @.${table} t WHERE t.${column} <= ${bound} LIMIT most FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS made = ROW_COUNT; deleted := deleted + made;`;
+
+/** A comment between slashes in a file of `sql/` stands for one of these texts. */
 const MADE: Readonly<Record<string, string>> = {
   "lock the record of k": forEachKind(lockVersion),
   "delete the record of k": forEachKind(deleteRow),
   "put the record of k": forEachKind(putRow),
   "delete some of each table": TABLES_IN_NAMESPACE.map(deleteSome).join("\n      "),
   "find records of each kind": Object.entries(RECORD_TABLES).map(foundOf).join(""),
+  "delete hours of each table": (
+    [
+      ["usage", "usageUntilMs"],
+      ["refusal", "usageUntilMs"],
+      ["caller_usage", "usageUntilMs"],
+      ["refusal_log", "logUntilMs"],
+    ] as const
+  )
+    .map(deleteHours)
+    .join(""),
+  "delete what is older in each table": (
+    [
+      ["audit", "at_ms", "(p->>'auditUntilMs')::bigint - 1"],
+      ["lease", "forget_at_ms", "(p->>'nowMs')::bigint"],
+      ["lease_key", "forget_at_ms", "(p->>'nowMs')::bigint"],
+      ["lane", "at_ms", "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint - 86400000"],
+    ] as const
+  )
+    .map(deleteOlder)
+    .join(""),
   "kinds of takers": KINDS_OF_TAKERS.map((kind) => `'${kind}'`).join(", "),
   "changes kept": String(CHANGES_KEPT),
 };
@@ -156,7 +192,7 @@ CREATE INDEX IF NOT EXISTS caller_usage_entity ON @.caller_usage (namespace, ent
 /** Everything that is no take: configuration, entities, namespaces, plans, manifests, leases, audit, refusals, usage of callers. */
 export const RECORD_PARTS: SchemaPart = {
   tables: [TABLES_1, "", TABLES_3, TABLES_4],
-  functions: FUNCTIONS.map(([name, types, role]) => ({ name: `${name}(${types})`, text: functionText(name), role })),
+  functions: functionsOf(FUNCTIONS, functionText),
   readByTakes: [
     "namespace",
     "entity",

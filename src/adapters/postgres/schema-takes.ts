@@ -1,4 +1,4 @@
-import type { SchemaPart } from "./schema-part.ts";
+import { functionsOf, type SchemaPart } from "./schema-part.ts";
 import { sqlText } from "./sql-texts.ts";
 
 /**
@@ -105,6 +105,6 @@ export function functionText(name: (typeof FUNCTIONS)[number][0]): string {
 
 export const TAKE_PARTS: SchemaPart = {
   tables: [TABLES_1, TABLES_2, TABLES_3, TABLES_4],
-  functions: FUNCTIONS.map(([name, types, role]) => ({ name: `${name}(${types})`, text: functionText(name), role })),
+  functions: functionsOf(FUNCTIONS, functionText),
   readByTakes: ["generation", "change", "bucket"],
 };
